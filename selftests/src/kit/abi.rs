@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ABI as numbers and bytes, written down a second time on purpose: these tests do not trust
-//! the header they check.
+//! The ABI as numbers and bytes, independent of the header that the tests check.
 
 use crate::kit::errno::Result;
 use crate::kit::group::Group;
@@ -17,7 +16,7 @@ pub const STATUS: &str = "/sys/kernel/tracing/user_events_status";
 pub const PROFILE: &str = "/sys/kernel/tracing/user_events_profile";
 pub const REGISTRATIONS: &str = "/sys/kernel/tracing/user_events_registrations";
 
-/// An ioctl's number: 1 for write or 3 for both ways, a pointer's size, the magic `*`, a number.
+/// An ioctl number for a pointer and the magic `*`; a direction of 1 is write, 3 is both.
 const fn request(direction: u64, number: u64) -> u64 {
     (direction << 30) | (8 << 16) | (0x2a << 8) | number
 }
@@ -34,10 +33,10 @@ pub const PERSIST: u16 = 1;
 /// `USER_EVENT_REG_MULTI_FORMAT`
 pub const MULTI_FORMAT: u16 = 2;
 
-/// What a write index reads that the kernel did not touch.
+/// A value of `write_index` that shows whether the kernel wrote it.
 pub const NO_INDEX: u32 = 0xdead_beef;
 
-/// `struct user_reg`, and what a test might put after it.
+/// `struct user_reg`, and any bytes behind it.
 #[derive(Clone)]
 pub struct Register {
     pub size: u32,
@@ -51,7 +50,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// A correct one, for bit 0 of a 32-bit word. `name_args` is an address.
+    /// A valid request, for bit 0 of a 32-bit word. `name_args` is an address.
     pub fn new(enable_addr: u64, name_args: u64) -> Register {
         Register {
             size: 28,
@@ -65,7 +64,7 @@ impl Register {
         }
     }
 
-    /// As it lies in memory.
+    /// The layout in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.size.to_ne_bytes());
@@ -80,7 +79,7 @@ impl Register {
     }
 }
 
-/// `struct user_unreg`, and what a test might put after it.
+/// `struct user_unreg`, and any bytes behind it.
 #[derive(Clone)]
 pub struct Unregister {
     pub size: u32,
@@ -103,7 +102,7 @@ impl Unregister {
         }
     }
 
-    /// As it lies in memory.
+    /// The layout in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.size.to_ne_bytes());
@@ -122,35 +121,35 @@ pub struct Data {
 }
 
 impl Data {
-    /// Opens the first group's for reading and writing.
+    /// Opens the file of the first group for reading and writing.
     #[track_caller]
     pub fn open() -> Data {
         Data::try_open().unwrap_or_else(|errno| panic!("open {DATA}: {errno:?}"))
     }
 
-    /// Opens it, if it is there.
+    /// The same, with the error if there is no such file.
     pub fn try_open() -> Result<Data> {
         Data::at(Path::new(DATA))
     }
 
-    /// Opens that of another group.
+    /// Opens the file of another group.
     #[track_caller]
     pub fn open_in(group: &Group) -> Data {
         Data::try_open_in(group).unwrap_or_else(|errno| panic!("open {}: {errno:?}", group.name))
     }
 
-    /// Opens that of another group, if it is there.
+    /// The same, with the error if there is no such file.
     pub fn try_open_in(group: &Group) -> Result<Data> {
         Data::at(&group.data())
     }
 
-    /// Opens the one at this place.
+    /// Opens the file at a path.
     pub fn at(path: &Path) -> Result<Data> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Data { file })
     }
 
-    /// Opens it for reading only.
+    /// Opens the file of the first group for reading only.
     pub fn open_read_only() -> Data {
         let file = File::open(DATA);
         Data {
@@ -185,7 +184,7 @@ impl Data {
         self.register_flags(text, address, bit, 0)
     }
 
-    /// The same, with flags.
+    /// Registers a description with a bit of a 32-bit word, and with flags.
     pub fn register_flags(&self, text: &str, address: u64, bit: u8, flags: u16) -> Result<u32> {
         let text = CString::new(text).unwrap();
         let request = Register::new(address, text.as_ptr() as u64);
@@ -196,8 +195,8 @@ impl Data {
         })
     }
 
-    /// Registers a description with the same bit of the first word of each page. Returns the write index, which is
-    /// one for all.
+    /// Registers a description with the same bit of the first word of each page. Returns the write
+    /// index, the same for all.
     #[track_caller]
     pub fn register_pages(&self, text: &str, pages: &Mapping, bit: u8) -> u32 {
         let register = |address| self.register_text(text, address, bit).expect("register");
@@ -207,7 +206,7 @@ impl Data {
         index
     }
 
-    /// Unregisters as asked.
+    /// Unregisters with any arguments.
     pub fn unregister(&self, request: &Unregister) -> Result<()> {
         self.ioctl(DIAG_IOCSUNREG, &request.bytes()).0.map(drop)
     }
@@ -229,7 +228,7 @@ impl Data {
         Ok((&self.file).write(&record)?)
     }
 
-    /// Writes a record that lies in several buffers.
+    /// Writes a record that is split over several buffers.
     pub fn writev(&self, parts: &[&[u8]]) -> Result<usize> {
         let parts: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
         Ok((&self.file).write_vectored(&parts)?)

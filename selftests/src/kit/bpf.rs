@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! eBPF attached to an event, through the system call itself: programs written down instruction by
-//! instruction, and a map of counters that they add to.
+//! eBPF programs attached to an event, through the system call itself: assembled here, with a map
+//! of counters.
 
 use crate::kit::errno::Result;
 use crate::kit::os;
@@ -25,7 +25,7 @@ const BPF_PERF_EVENT: u32 = 41;
 const BPF_PERF_EVENT_TRACEPOINT: u32 = 5;
 const BPF_FD_TYPE_TRACEPOINT: u32 = 1;
 
-/// Functions that programs call.
+/// Helper functions.
 pub const MAP_LOOKUP_ELEM: i32 = 1;
 pub const GET_SMP_PROCESSOR_ID: i32 = 8;
 pub const GET_CURRENT_PID_TGID: i32 = 14;
@@ -35,7 +35,8 @@ pub const GET_ATTACH_COOKIE: i32 = 174;
 /// One instruction: code, destination and source register, offset, constant.
 pub type Instruction = (u8, u8, u8, i16, i32);
 
-/// The frame pointer's register. A program's stack lies below; its context comes in register 1.
+/// The register of the frame pointer. The stack lies below; register 1 has the context at the
+/// start.
 pub const FRAME: u8 = 10;
 
 /// `to = value`
@@ -73,7 +74,7 @@ pub const fn load_u64(to: u8, from: u8, offset: i16) -> Instruction {
     (0x79, to, from, offset, 0)
 }
 
-/// `*(u64 *)to += from`, at once
+/// `*(u64 *)to += from`, atomic
 const fn add_to_memory(to: u8, from: u8) -> Instruction {
     (0xdb, to, from, 0, 0)
 }
@@ -83,12 +84,12 @@ pub const fn skip_if_greater(register: u8, value: i32, count: i16) -> Instructio
     (0x25, register, 0, count, value)
 }
 
-/// Calls one of the kernel's functions.
+/// Calls a helper function.
 pub const fn call(function: i32) -> Instruction {
     (0x85, 0, 0, 0, function)
 }
 
-/// Ends the program; register 0 is what it returns.
+/// Ends the program with the return value in register 0.
 pub const EXIT: Instruction = (0x95, 0, 0, 0, 0);
 
 /// `return value`
@@ -96,7 +97,7 @@ pub const fn give(value: i32) -> [Instruction; 2] {
     [set(0, value), EXIT]
 }
 
-/// The arguments of a command, which the kernel may write to: 64 bits each, or two of 32 together.
+/// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them.
 struct Arguments(Vec<u64>);
 
 impl Arguments {
@@ -113,17 +114,17 @@ fn fd(file: &File) -> u32 {
     file.as_raw_fd() as u32
 }
 
-/// An array of counters that programs and this process share.
+/// An array of counters shared between programs and this process.
 pub struct Counters(File);
 
 impl Counters {
-    /// So many counters, all zero.
+    /// Makes `count` counters, all zero.
     pub fn new(count: u32) -> Counters {
         let mut arguments = Arguments(vec![two(BPF_MAP_TYPE_ARRAY, 4), two(8, count), 0]);
         Counters(os::bpf_file(BPF_MAP_CREATE, &mut arguments.0).expect("make a map"))
     }
 
-    /// What a counter is now.
+    /// The value of a counter.
     pub fn get(&self, counter: u32) -> u64 {
         let (key, mut value) = (counter, 0u64);
         let mut arguments = Arguments(vec![
@@ -138,13 +139,13 @@ impl Counters {
         value
     }
 
-    /// What all counters are now.
+    /// The values of the first `count` counters.
     pub fn all(&self, count: u32) -> Vec<u64> {
         (0..count).map(|counter| self.get(counter)).collect()
     }
 
-    /// Instructions that add register 8 to the counter whose number is in register 7. They leave
-    /// registers 6 to 9 as they were.
+    /// Instructions that add register 8 to the counter whose number is in register 7. They keep
+    /// registers 6 to 9.
     pub fn add(&self) -> Vec<Instruction> {
         let map = self.0.as_raw_fd();
         vec![
@@ -164,7 +165,7 @@ impl Counters {
 pub struct Program(File);
 
 impl Program {
-    /// Loads one. `kind` says what it can be attached to.
+    /// Loads a program. `kind` determines what it can be attached to.
     #[track_caller]
     pub fn load(kind: u32, instructions: &[Instruction]) -> Program {
         let code = instructions.iter().map(|&(code, to, from, offset, value)| {
@@ -209,7 +210,7 @@ impl Program {
 pub struct Link(File);
 
 impl Link {
-    /// Links them. The program can ask for the cookie.
+    /// Links a program to a perf event. The program can get the cookie.
     pub fn new(program: &Program, perf: &File, cookie: u64) -> Result<Link> {
         let mut arguments = Arguments(vec![
             two(fd(&program.0), fd(perf)),
@@ -222,10 +223,10 @@ impl Link {
         os::bpf_file(BPF_LINK_CREATE, &mut arguments.0).map(Link)
     }
 
-    /// The name of the tracepoint, as the kernel tells it in lists of links.
+    /// The name of the tracepoint, as in `bpftool link`.
     pub fn tracepoint(&self) -> String {
         let mut name = [0u8; 64];
-        // struct bpf_link_info: type and id, program, then of a perf event its kind, and the name's
+        // struct bpf_link_info: type and id, program; for a perf event, its type, and the name's
         // address and length.
         let mut info = vec![0u64; 8];
         info[3] = name.as_mut_ptr() as u64;
@@ -240,8 +241,7 @@ impl Link {
     }
 }
 
-/// The name of the tracepoint to whose perf event a program is attached, as the kernel tells those
-/// that look at a process's descriptors.
+/// The name of the tracepoint to whose perf event a program is attached, as in `bpftool perf`.
 pub fn tracepoint_of(perf: &File) -> String {
     let mut name = [0u8; 64];
     let mut arguments = Arguments(vec![

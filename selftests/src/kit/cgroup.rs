@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Control groups, to see and to limit what memory the kernel uses for a process.
+//! Control groups, to see and to limit the memory that the kernel uses for a process.
 
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
@@ -10,21 +10,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
-/// many at most as the kernel charges at once (MEMCG_CHARGE_BATCH).
+/// The most pages that stay charged to a group in advance, for each processor: MEMCG_CHARGE_BATCH.
 pub const IN_ADVANCE: usize = 64;
 
-/// There where the kernel has control groups.
+/// A file that exists if the kernel has control groups.
 pub const PATH: &str = "/proc/cgroups";
 
-/// Says whether the kernel lacks perf events of control groups.
+/// Returns whether the kernel lacks perf events of control groups, as the obstacle of a test.
 pub fn without_perf() -> Option<String> {
     let kinds = fs::read_to_string(PATH).unwrap_or_default();
     let has_perf = kinds.lines().any(|line| line.starts_with("perf_event"));
     (!has_perf).then(|| "this kernel has no perf events of control groups".into())
 }
 
-/// Where the hierarchy is mounted, by the system or else by us.
+/// The place where the hierarchy is mounted, which is mounted here if need be.
 fn root() -> PathBuf {
     let mounts = fs::read_to_string("/proc/mounts").expect("/proc/mounts");
     let mounted = mounts.lines().find_map(|line| {
@@ -44,17 +43,17 @@ fn root() -> PathBuf {
     })
 }
 
-/// Has the kernel kill others than this process when there is no memory.
+/// Exempts this process from the OOM killer.
 pub fn be_spared() {
     fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
 }
 
-/// How many groups were removed that something still holds.
+/// The number of removed groups that are still referenced.
 pub fn dying() -> i64 {
     number_in(&root().join("cgroup.stat"), "nr_dying_descendants")
 }
 
-/// A line of a file that is a list of numbers.
+/// A value of a flat-keyed file.
 fn number_in(file: &Path, key: &str) -> i64 {
     let text = fs::read_to_string(file).expect("a file of the cgroup");
     let line = text
@@ -70,7 +69,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// A new one without processes.
+    /// Makes a group without processes.
     pub fn new(name: &str) -> Cgroup {
         let root = root();
         fs::write(root.join("cgroup.subtree_control"), "+memory").expect("account memory");
@@ -85,12 +84,12 @@ impl Cgroup {
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
     }
 
-    /// The group, as a system call takes it.
+    /// The group's directory, as system calls take it.
     pub fn open(&self) -> File {
         File::open(&self.dir).expect("open a cgroup")
     }
 
-    /// Forks a process that is in the group, is spared when there is no memory, and serves.
+    /// Forks a process in the group, exempt from the OOM killer, that serves.
     pub fn fork(&self, event: &Event) -> Child {
         let mut child = child::fork(|line| {
             self.enter();
@@ -102,9 +101,10 @@ impl Cgroup {
         child
     }
 
-    /// Attaches ftrace to the event when the group has no memory for the page of a child's, which [`Self::fork`] has made.
-    /// `before` is called each time that this is tried: pages may be charged in advance. The caller runs on one processor,
-    /// as they are charged for one.
+    /// Attaches ftrace to the event while the group has no memory for the page of `child`, which
+    /// was made by [`Self::fork`]. Tries again while pages charged in advance are left, with a call
+    /// of `before` each time. The caller runs on one processor only, as these pages are charged for
+    /// each.
     pub fn enable_without_memory(
         &self,
         event: &Event,
@@ -131,7 +131,8 @@ impl Cgroup {
         assert!(is_lacking, "each page was charged in advance");
     }
 
-    /// Lets the group have memory again, in which the child sees its bit set, and cleared when ftrace is detached.
+    /// Gives the group memory again. The child then sees its bit set, and cleared once ftrace is
+    /// detached.
     pub fn disable_with_memory(&self, event: &Event, child: &mut Child, top: &TraceInstance) {
         self.set("memory.max", "max");
         child.tell(Word::Set);
@@ -149,17 +150,17 @@ impl Cgroup {
         fs::write(root().join("cgroup.procs"), "0").expect("leave a cgroup");
     }
 
-    /// Has the kernel take so many bytes of memory from the group, where there are as many that can be.
+    /// Requests the reclaim of `bytes` bytes of the group. Less may be reclaimed.
     pub fn reclaim(&self, bytes: usize) {
         let _ = fs::write(self.dir.join("memory.reclaim"), bytes.to_string());
     }
 
-    /// A line of one of the group's files that are lists of numbers.
+    /// A value of one of the group's flat-keyed files.
     pub fn number(&self, file: &str, key: &str) -> i64 {
         number_in(&self.dir.join(file), key)
     }
 
-    /// Bytes of small objects that the kernel has for the group's processes.
+    /// Bytes of slab objects charged to the group.
     pub fn slab(&self) -> i64 {
         self.number("memory.stat", "slab")
     }

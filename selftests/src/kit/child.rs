@@ -37,11 +37,11 @@ words! {
     Unregistered, Use, Vfork, Won, Worked, Write, WriteBack, Written, Wrote,
 }
 
-/// One end of the conversation between a test and its child.
+/// One end of the connection between a test and its child.
 pub struct Line {
     from: BufReader<File>,
     to: File,
-    /// Is this the end of the child?
+    /// Set in the child.
     is_childs: bool,
 }
 
@@ -52,7 +52,7 @@ impl Line {
         self.send(format!("{word:?}"));
     }
 
-    /// Sends a value to the other side, which [receives](Self::receive) it: text of one line.
+    /// Sends a value of one line to the other side, which [receives](Self::receive) the value.
     #[track_caller]
     pub fn send(&mut self, value: impl Display) {
         if self.to.write_all(format!("{value}\n").as_bytes()).is_err() {
@@ -66,7 +66,7 @@ impl Line {
         assert_eq!(self.listen(), word, "the word of the other process");
     }
 
-    /// In a child that has done its part: waits until it is killed.
+    /// Waits to be killed, in a child whose part is done.
     #[track_caller]
     pub fn wait_for_kill(&mut self) {
         let word = self.listen();
@@ -99,8 +99,8 @@ impl Line {
         parsed.unwrap_or_else(|_| panic!("{value:?} is not the value to receive"))
     }
 
-    /// Ends this side, as the other one has ended: a parent that fails, or is killed, reports that
-    /// itself, and its children have nothing to add.
+    /// Ends this process, as the other side has ended. A child exits without an error: a parent
+    /// that failed or was killed is reported already.
     #[track_caller]
     fn end_alone(&self) -> ! {
         if self.is_childs {
@@ -110,10 +110,10 @@ impl Line {
     }
 }
 
-/// In a child, until it is killed: follows each order by `obey`, then repeats the word. An order
-/// after [`Word::InThread`] is followed by a thread of its own, whose number is sent at once;
-/// [`Word::Join`] waits for these threads. `alone` may follow an order in the first thread, send
-/// its own reports, and return true.
+/// Serves in a child until it is killed: follows each order by `obey`, then sends the word back.
+/// The order after [`Word::InThread`] is followed in a new thread, whose id is sent at once;
+/// [`Word::Join`] waits for these threads. `alone` may instead follow an order in the first thread
+/// with reports of its own, and then returns true.
 pub fn serve(
     line: &mut Line,
     obey: impl Fn(Word) + Send + Sync + 'static,
@@ -141,23 +141,21 @@ pub fn serve(
     }
 }
 
-/// A child process; killed and reaped when dropped, until when it must live.
+/// A child process. Dropping it kills and reaps it, and fails if it has ended before.
 pub struct Child {
-    /// Its process id.
     pub pid: i32,
-    /// The line to it.
     pub line: Line,
     reaped: bool,
 }
 
-/// Forks a child that runs `run` and ends: well, or badly if `run` panics.
+/// Forks a child that runs `run` and exits, with an error if `run` panics.
 ///
-/// The test must have one thread only, or all others must hold no lock.
+/// No other thread may hold a lock.
 pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
     fork_by(os::fork, run)
 }
 
-/// The same, forked by a function of the caller's, with the results of fork.
+/// The same with another function to fork by, which returns as fork does.
 pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");
@@ -185,14 +183,14 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
 }
 
 impl Child {
-    /// Gives an order to a child that [serves](serve), and waits until it is followed.
+    /// Gives an order to a child that [serves](serve), and waits until the order is followed.
     #[track_caller]
     pub fn tell(&mut self, word: Word) {
         self.line.say(word);
         self.line.hear(word);
     }
 
-    /// Gives an order to a new thread of a child that [serves](serve). Returns the thread's number.
+    /// Gives an order to a new thread of a child that [serves](serve). Returns the thread's id.
     #[track_caller]
     pub fn tell_thread(&mut self, word: Word) -> i32 {
         self.line.say(Word::InThread);
@@ -200,13 +198,14 @@ impl Child {
         self.line.receive()
     }
 
-    /// Waits for it to end well.
+    /// Waits for the child to end without an error.
     #[track_caller]
     pub fn join(mut self) {
         assert_eq!(self.wait(), 0, "wait status of the child");
     }
 
-    /// Waits for it to end. Returns its wait status; its own children may still be on the line.
+    /// Waits for the child to end. Returns the wait status. Processes forked by the child may
+    /// outlive it and still use the line.
     #[track_caller]
     pub fn wait(&mut self) -> i32 {
         self.reaped = true;
@@ -214,13 +213,14 @@ impl Child {
         status
     }
 
-    /// Kills it, and waits until it is gone. It must have lived until then: a load that has ended loads nothing.
+    /// Kills and reaps the child, which must not have ended before: an early end would leave the
+    /// test without its load.
     #[track_caller]
     pub fn kill(mut self) {
         assert_eq!(self.end(), Some(libc::SIGKILL), "{ENDED_EARLY}");
     }
 
-    /// Kills it where it has not come to its end, which is a good one.
+    /// Kills and reaps the child, which may have ended without an error before.
     #[track_caller]
     pub fn kill_under_way(mut self) {
         let status = self.end();
@@ -228,7 +228,7 @@ impl Child {
         assert!(well.contains(&status), "wait status of a child: {status:?}");
     }
 
-    /// Returns its wait status, if it was still to be had.
+    /// Kills and reaps the child. Returns the wait status unless the child was reaped before.
     fn end(&mut self) -> Option<i32> {
         self.reaped = true;
         let _ = os::kill(self.pid, libc::SIGKILL);
@@ -244,7 +244,7 @@ impl Drop for Child {
             return;
         }
         let status = self.end();
-        // A test that fails already has said why.
+        // A panic has reported the failure already.
         if !thread::panicking() {
             assert_eq!(status, Some(libc::SIGKILL), "{ENDED_EARLY}");
         }

@@ -9,12 +9,12 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where it is.
+/// The path of the file.
 pub fn path() -> PathBuf {
     Path::new(tracefs::ROOT).join("dynamic_events")
 }
 
-/// Writes text to the file, in one piece.
+/// Writes a line to the file, in one piece.
 pub fn run(text: &str) -> Result<()> {
     let mut file = OpenOptions::new().write(true).open(path())?;
     let length = file.write(format!("{text}\n").as_bytes())?;
@@ -22,11 +22,11 @@ pub fn run(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A kprobe's event; deleted when dropped, once it is not used.
+/// The event of a kprobe; deleted when dropped, as soon as it is unused.
 pub struct Probe(String);
 
 impl Probe {
-    /// `kind` is `p` or `r`, `name` has a group and a name, and `what` is the function with what is to be recorded.
+    /// `kind` is `p` or `r`, `name` is `GROUP/NAME`, and `what` has the function and its arguments.
     #[track_caller]
     pub fn new(kind: char, name: &str, what: &str) -> Probe {
         let line = format!("{kind}:{name} {what}");
@@ -37,38 +37,39 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // The kernel lets go of a perf event a moment after it is closed.
+        // The kernel releases a perf event shortly after the close.
         wait::eventually(|| run(&format!("-:{}", self.0)).is_ok());
     }
 }
 
-/// Opens it as a shell's `>` does: that deletes all events.
+/// Opens the file with O_TRUNC, as a shell's `>` does, which deletes all events.
 pub fn truncate() -> Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path())?;
     Ok(())
 }
 
-/// What it lists, of all kinds of events.
+/// The lines of all dynamic events.
 pub fn lines() -> Vec<String> {
     let text = fs::read_to_string(path()).expect("read dynamic_events");
     text.lines().map(String::from).collect()
 }
 
-/// What it lists of user events.
+/// The lines of all user events.
 pub fn user_lines() -> Vec<String> {
     let mut lines = lines();
     lines.retain(|line| line.starts_with("u:"));
     lines
 }
 
-/// What [`make_all_kinds`] makes, as tracers know it: a kprobe event, a synthetic event and ours.
+/// The events that [`make_all_kinds`] makes, in tracefs: of a kprobe, a synthetic one, and a user
+/// event.
 pub const OF_EACH_KIND: [&str; 3] = [
     "st_kinds/st_trunc_probe",
     "synthetic/st_trunc_synthetic",
     "st_trunc_ours",
 ];
 
-/// Makes an event of each kind, none of which is attached anywhere. Panics if the kernel lacks a kind.
+/// Makes an event of each kind, attached to nothing. Panics if the kernel lacks a kind.
 #[track_caller]
 pub fn make_all_kinds() {
     assert_eq!(lines(), [""; 0], "events of another test");
@@ -82,12 +83,12 @@ pub fn make_all_kinds() {
     assert_eq!(lines().len(), 3);
 }
 
-/// Which of them the trace core shows, by the events' directories.
+/// Returns which of these events have a directory in tracefs.
 pub fn kinds_there() -> [bool; 3] {
     OF_EACH_KIND.map(tracefs::event_exists)
 }
 
-/// None of them is left, nor any other dynamic event.
+/// Checks that no dynamic event is left.
 #[track_caller]
 pub fn no_kind_is_left() {
     assert_eq!(kinds_there(), [false; 3]);

@@ -9,7 +9,7 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// What a system call gave.
+/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 macro_rules! errnos {
@@ -42,7 +42,7 @@ impl Errno {
 
 impl From<io::Error> for Errno {
     fn from(error: io::Error) -> Errno {
-        // What std makes up itself has no number: a write of nothing, for one.
+        // Errors of std itself have no number, such as WriteZero.
         Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 }
@@ -56,7 +56,7 @@ impl fmt::Debug for Errno {
     }
 }
 
-/// Fails the test unless a call failed with this error. `rule` and `case` say which.
+/// Fails the test unless a call failed with this error. `rule` and `case` go into the message.
 #[track_caller]
 pub fn fails<T: Debug>(rule: &str, case: &str, got: Result<T>, want: Errno) {
     match got {
@@ -65,7 +65,8 @@ pub fn fails<T: Debug>(rule: &str, case: &str, got: Result<T>, want: Errno) {
     }
 }
 
-/// The value of a call that went well, or `None` if it failed with one of these errors. Fails the test otherwise.
+/// The value of a successful call, or `None` if it failed with one of these errors. Fails the test
+/// otherwise.
 #[track_caller]
 pub fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
     match got {

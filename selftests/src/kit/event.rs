@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What most tests start from: one registered event, its bit and an open file.
+//! One registered event with its bit and an open file: the start of most tests.
 
 use crate::harness::options;
 use crate::kit::abi::{Data, REGISTRATIONS};
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
 ///
-/// It is not unregistered when dropped, and its memory stays: the end of the process ends both.
+/// Both the registration and the page stay until the process ends, even if this is dropped.
 pub struct Event {
-    /// As tracers know it: one of the first group by its name, another as `GROUP/NAME`.
+    /// The name in tracefs: `NAME` of an event of the first group, else `GROUP/NAME`.
     pub name: String,
     pub data: Data,
     pub page: Mapping,
@@ -54,17 +54,17 @@ impl Event {
         }
     }
 
-    /// Its name in its group.
+    /// The name within the group.
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Writes a record of it.
+    /// Writes a record of the event.
     pub fn write(&self, payload: &[u8]) -> Result<usize> {
         self.data.write(self.index, payload)
     }
 
-    /// Is the bit set?
+    /// Returns whether the bit is set.
     pub fn bit(&self) -> bool {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
@@ -81,12 +81,12 @@ impl Event {
         wait::until("the enable bit to be cleared", || !self.bit());
     }
 
-    /// Its id.
+    /// The id in tracefs.
     pub fn id(&self) -> u64 {
         tracefs::event_id(&self.name)
     }
 
-    /// Unregisters the bit, and closes the file: nothing of this process keeps the event.
+    /// Unregisters the bit and closes the file, after which this process does not keep the event.
     #[track_caller]
     pub fn end(self) {
         assert_eq!(self.unregister(), Ok(()), "unregister {}", self.name);
@@ -98,7 +98,7 @@ impl Event {
     }
 }
 
-/// A process that switches an event on and off until it is killed. It has done so some times when this returns.
+/// Forks a process that switches an event on and off until it is killed. Returns after ten rounds.
 #[track_caller]
 pub fn toggler(name: &str) -> Child {
     let mut toggler = child::fork(|line| {
@@ -115,7 +115,7 @@ pub fn toggler(name: &str) -> Child {
     toggler
 }
 
-/// The main job once, in a process of its own: registers an event of this name, attaches ftrace, writes and detaches it.
+/// Registers an event of this name in a child, attaches ftrace, writes a record, and undoes it all.
 #[track_caller]
 pub fn use_in_child(name: &str) {
     let user = child::fork(|_| {
@@ -131,7 +131,7 @@ pub fn use_in_child(name: &str) {
     user.join();
 }
 
-/// The lines about the bits of a process.
+/// The listed bits of a process.
 fn listed(pid: i32) -> Vec<String> {
     let pid = pid.to_string();
     let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
@@ -141,12 +141,12 @@ fn listed(pid: i32) -> Vec<String> {
     lines.map(String::from).collect()
 }
 
-/// Is a bit of a process listed?
+/// Returns whether a bit of a process is listed.
 pub fn is_listed(pid: i32) -> bool {
     !listed(pid).is_empty()
 }
 
-/// Is a bit of a process listed as still to be written?
+/// Returns whether a bit of a process is listed with its repair pending.
 pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
@@ -157,7 +157,7 @@ pub fn wait_gone(name: &str) {
     wait::until(&format!("the event {name} to go"), || {
         !tracefs::event_exists(name)
     });
-    // The C implementation takes its files away first, and its line after that.
+    // The C implementation removes the files first, the line in `dynamic_events` later.
     if options().against_c {
         let line = format!("u:{name}");
         let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
@@ -167,11 +167,10 @@ pub fn wait_gone(name: &str) {
     }
 }
 
-/// It is there now, and still is after anything that was about to remove it would have.
+/// Checks that an event exists now and for some time.
 #[track_caller]
 pub fn stays(name: &str) {
-    // Looks often for a while: it cannot show that an event stays, but when one goes by mistake
-    // it does so within milliseconds.
+    // Cannot prove that the event stays; an event removed by mistake is gone within milliseconds.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
         assert!(tracefs::event_exists(name), "{name} went while it was used");
@@ -179,14 +178,14 @@ pub fn stays(name: &str) {
     }
 }
 
-/// Writes a record for each value of an event's only field, four bytes.
+/// Writes a record for each value of an event with a single field of four bytes.
 pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
     for value in values {
         assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
     }
 }
 
-/// The event's values of `a`, its only field, in the trace.
+/// The values in the trace of an event whose only field is `a`.
 pub fn values(tracer: &TraceInstance, event: &Event) -> Vec<u32> {
     let lines = tracer.lines(&event.name).into_iter();
     lines

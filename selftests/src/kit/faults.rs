@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Faults on request: allocations, and copies of user memory, that fail.
+//! Fault injection: allocations, and copies of user memory, that fail on request.
 //!
-//! Only kernels made for testing have them; on others the tests with [`PATH`] are left out.
+//! Only debug kernels have it; on others the tests that need [`PATH`] are skipped.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::{module, wait};
@@ -14,25 +14,25 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A number n: the nth thing that may fail, from now on, does so, in this thread only.
+/// Takes n, and the nth fault point that this thread passes from then on fails.
 pub const PATH: &str = "/proc/self/fail-nth";
-/// Not 0: things may fail at random for this process, and for the children that it forks.
+/// Not 0: allocations of this process and of its later children may fail at random.
 const AT_RANDOM: &str = "/proc/self/make-it-fail";
 const DEBUGFS: &str = "/sys/kernel/debug";
 const PAGES: &str = "fail_page_alloc";
 const USERCOPY: &str = "fail_usercopy";
 const KINDS: [&str; 3] = ["failslab", PAGES, USERCOPY];
 
-/// What a call says when there is no memory, or memory cannot be read or written.
+/// The errors of a call without memory, or whose user memory cannot be accessed.
 pub const EITHER: &[Errno] = &[Errno::ENOMEM, Errno::EFAULT];
 
-/// Is this a kernel on which things can be made to fail?
+/// Returns whether the kernel has fault injection.
 pub fn are_known() -> bool {
     Path::new(PATH).exists()
 }
 
-/// Lets all kinds of allocations and copies fail: when a thread asks for it, and the allocations so
-/// many times in a hundred where [`at_random`] is asked for.
+/// Enables faults of all kinds: by number, and for allocations also at random, in `percent` of the
+/// cases, where [`at_random`] is on.
 pub fn allow(percent: u32) {
     let debug = Path::new(DEBUGFS);
     if !debug.join(KINDS[0]).exists() {
@@ -45,14 +45,14 @@ pub fn allow(percent: u32) {
     for kind in KINDS {
         let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
         let percent = if kind == USERCOPY { 0 } else { percent };
-        // First: what is let fail from here on is not what was.
+        // Off first, so that the settings below do not fail under the old ones.
         set("probability", "0");
         require(&debug.join(kind), &(0..u64::MAX));
         set("task-filter", "Y");
         set("times", "-1");
         set("verbose", "0");
         set("probability", &percent.to_string());
-        // Also what may wait for memory, and single pages.
+        // Also allocations that may sleep, and those of order 0.
         if kind != USERCOPY {
             set("ignore-gfp-wait", "N");
         }
@@ -62,7 +62,7 @@ pub fn allow(percent: u32) {
     }
 }
 
-/// Writes to a file of fault injection, and sees whether it has taken it.
+/// Writes to a file of fault injection, and reads it back.
 #[track_caller]
 fn set(file: &Path, value: &str) {
     let set = fs::write(file, value).and_then(|()| fs::read_to_string(file));
@@ -70,7 +70,7 @@ fn set(file: &Path, value: &str) {
     assert_eq!(set.trim(), value, "{}", file.display());
 }
 
-/// Writes to a file of fault injection, which takes allocations and copies, too.
+/// Writes to a file of fault injection until that succeeds: the write itself can hit a fault.
 #[track_caller]
 fn insist(mut write: impl FnMut() -> std::io::Result<()>) {
     let mut refused = None;
@@ -83,27 +83,27 @@ fn insist(mut write: impl FnMut() -> std::io::Result<()>) {
     panic!("a setting of fault injection is refused: {refused:?}");
 }
 
-/// Has the allocations of this process, and of the children that it forks, fail at random, or not.
+/// Switches random faults of allocations on or off for this process and its later children.
 pub fn at_random(fail: bool) {
     insist(|| fs::write(AT_RANDOM, if fail { "1" } else { "0" }));
 }
 
-/// Has this process meet the fault of this number, also in the program that it executes; 0 for none.
+/// Sets the number of this process's next fault, which stays across execve; 0 for none.
 pub fn ask(number: u32) {
     insist(|| fs::write(PATH, number.to_string()));
 }
 
-/// Allocations that the module has asked for, or that are made for what it called, fail until this ends: in whatever task,
-/// worker or interrupt. All others are left alone, and with them the process that asked for it.
+/// While this exists, allocations with the module's code on their call stack fail, in any task,
+/// worker or interrupt. All others succeed, also those of the process that made this.
 pub struct InModule {
     dirs: Vec<PathBuf>,
 }
 
-/// More than will fail.
+/// More than the faults to come.
 const MANY: u64 = 1_000_000_000;
 
 impl InModule {
-    /// Has allocations of some kinds fail so many times in a hundred.
+    /// Makes allocations of some kinds fail, each at its percentage.
     pub fn fail(kinds: &[(&str, u32)]) -> InModule {
         allow(0);
         let code = module::code();
@@ -117,7 +117,7 @@ impl InModule {
         for (dir, (kind, percent)) in in_module.dirs.iter().zip(kinds) {
             set(&dir.join("task-filter"), "N");
             set(&dir.join("times"), &MANY.to_string());
-            // Pages of user memory, too.
+            // Also pages of user memory.
             if *kind == PAGES {
                 set(&dir.join("ignore-gfp-highmem"), "N");
             }
@@ -127,7 +127,7 @@ impl InModule {
         in_module
     }
 
-    /// How many have failed.
+    /// The number of faults so far.
     pub fn met(&self) -> u64 {
         let left = |dir: &PathBuf| {
             let left = fs::read_to_string(dir.join("times")).expect("how many may fail still");
@@ -136,13 +136,13 @@ impl InModule {
         self.dirs.iter().map(left).sum()
     }
 
-    /// Waits until so many have failed.
+    /// Waits until there have been `count` faults.
     #[track_caller]
     pub fn wait_for(&self, count: u64) {
         wait::until("allocations of the module to fail", || self.met() >= count);
     }
 
-    /// Ends it. Returns how many have failed.
+    /// Ends the faults. Returns their number.
     pub fn end(self) -> u64 {
         for dir in &self.dirs {
             set(&dir.join("probability"), "0");
@@ -157,7 +157,7 @@ impl Drop for InModule {
     }
 }
 
-/// What fails must have an address of this range among its callers.
+/// Limits faults to calls from this range of addresses.
 #[track_caller]
 fn require(dir: &Path, range: &Range<u64>) {
     set(
@@ -170,15 +170,15 @@ fn require(dir: &Path, range: &Range<u64>) {
 /// The fault of one round of [`walk`].
 pub struct Fault {
     file: File,
-    /// Which one, from 1 on.
+    /// Starts at 1.
     pub number: u32,
-    /// Has it come to it?
+    /// Whether the operation reached the fault.
     pub met: bool,
-    /// How often calls failed, by error.
+    /// The number of failed calls, by error.
     failed: BTreeMap<i32, u32>,
 }
 
-/// How the calls of a [`walk`] failed.
+/// The failed calls of a [`walk`].
 #[must_use]
 pub struct Failures {
     what: String,
@@ -186,13 +186,13 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Has each of these errors come up? What is cached when a walk begins may take the place of a call by one, so that
-    /// the faults of the walk miss that.
+    /// Returns whether each of these errors occurred. Caches can hide one: a call that takes a
+    /// cached object skips the allocation, and the walk skips that fault.
     pub fn has(&self, errors: &[Errno]) -> bool {
         (errors.iter()).all(|errno| self.by_error.contains_key(&errno.0))
     }
 
-    /// Each of these errors must have come up.
+    /// Checks that each of these errors occurred.
     #[track_caller]
     pub fn include(&self, errors: &[Errno]) {
         for errno in errors {
@@ -206,19 +206,19 @@ impl Failures {
 }
 
 impl Fault {
-    /// Runs `operation`, at most once a round, with the round's fault to come.
+    /// Runs `operation` with the round's fault set, at most once a round.
     pub fn during<T>(&mut self, operation: impl FnOnce() -> T) -> T {
         let number = self.number.to_string();
         self.file.write_all(number.as_bytes()).expect("ask for it");
         let result = operation();
-        // Reading and writing this file copies memory, which counts, and fails, too.
+        // Accessing this file copies user memory, which counts as a fault point and can fail.
         let mut left = [0];
         self.met = self.file.read_at(&mut left, 0).is_ok() && left == [b'0'];
         insist(|| self.file.write_all(b"0"));
         result
     }
 
-    /// The same for an operation that fails, if it does, with one of the `known` errors.
+    /// The same for an operation that may fail with one of the `known` errors.
     #[track_caller]
     pub fn fails<T>(
         &mut self,
@@ -236,13 +236,14 @@ impl Fault {
     }
 }
 
-/// Calls `round` with the first fault to come, with the second, and so on, until it is not met.
+/// Calls `round` with the first fault set, with the second, and so on, until the fault is not
+/// reached.
 #[track_caller]
 pub fn walk(what: &str, round: impl FnMut(&mut Fault)) -> Failures {
     walk_by(what, |_| 1, round)
 }
 
-/// The same, in steps of the caller's choice: how far to go is asked before each but the first.
+/// The same, with `step` for the distance from each fault to the next.
 #[track_caller]
 pub fn walk_by(
     what: &str,

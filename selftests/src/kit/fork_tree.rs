@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that inherit a registration by fork, and do and see with it what they are told.
+//! Processes that inherit a registration by fork, and follow the test's orders.
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
@@ -8,7 +8,7 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
 
-/// A second bit, beside the one that an [`Event`] begins with, for what is registered later.
+/// A second bit, beside the one that an [`Event`] starts with, for later registrations.
 const SECOND: u8 = 1;
 
 /// Registers a bit for an event whose description is `NAME u32 a`.
@@ -19,7 +19,7 @@ fn register(event: &Event, bit: u8) {
     assert_eq!(index, Ok(event.index));
 }
 
-/// Does one thing with a process's own registrations.
+/// Follows one order with the process's own registrations.
 #[track_caller]
 pub fn obey(word: Word, event: &Event) {
     let second = || event.page.word(0).load(Ordering::Relaxed) & (1 << SECOND) != 0;
@@ -44,8 +44,8 @@ pub fn obey(word: Word, event: &Event) {
     }
 }
 
-/// In a child: does what it is told about an event that was registered before the fork, and says
-/// so when it is done. `fork` makes it fork a child, to which it passes on all that it is told.
+/// Serves in a child, for an event that was registered before the fork. [`Word::Fork`] makes the
+/// child fork one of its own, to which it passes on all orders.
 pub fn serve(line: &mut Line, event: &Event) {
     let mut next: Option<Child> = None;
     loop {
@@ -73,21 +73,21 @@ pub fn fork(event: &Event) -> Child {
     child::fork(|line| serve(line, event))
 }
 
-/// Tells all children, and waits until they have done it.
+/// Gives all children an order, and waits until each has followed it.
 #[track_caller]
 pub fn tell(children: &mut [Child], word: Word) {
     children.iter_mut().for_each(|child| child.line.say(word));
     children.iter_mut().for_each(|child| child.line.hear(word));
 }
 
-/// Tells all children to end, and waits until they have.
+/// Ends all children, and waits for them.
 #[track_caller]
 pub fn end(mut children: Vec<Child>) {
     tell(&mut children, Word::End);
     children.into_iter().for_each(|child| child.join());
 }
 
-/// Attaches and detaches ftrace, which the bit of this process and those of all children follow.
+/// Attaches and detaches ftrace, and waits for the bits of this process and all children to follow.
 #[track_caller]
 pub fn toggle(event: &Event, children: &mut [Child]) {
     let top = TraceInstance::top();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A file system whose server answers when it is told to: `selftests/c/withhold.c`.
+//! A file system whose server withholds answers on request: `selftests/c/withhold.c`.
 
 use crate::kit::tool::built_program;
 use crate::kit::{os, wait};
@@ -11,13 +11,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// There where the kernel has FUSE.
+/// Exists if the kernel has FUSE.
 pub const PATH: &str = "/dev/fuse";
 
-/// Where it is mounted, for the process that started it and its children only.
+/// The mount point, in the mount namespace of the process that started the server.
 const PLACE: &CStr = c"/mnt";
 
-/// What the server can leave unanswered.
+/// A kind of request that the server can hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Writing pages back. The pages stay under writeback.
@@ -26,18 +26,18 @@ pub enum Request {
     Read,
 }
 
-/// The server and its mount. When dropped it is killed, and all that it has left unanswered fails.
+/// The server and its mount. When dropped, the server is killed, and all held requests fail.
 pub struct Server {
     process: Child,
     input: ChildStdin,
     output: File,
     /// The start of a line of the output.
     line: Vec<u8>,
-    /// How many requests are held, by what the server has said so far.
+    /// The number of held requests that the server has reported so far.
     held: usize,
 }
 
-/// The number of what is mounted.
+/// The device number of the mount.
 fn device() -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
     let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
@@ -52,7 +52,7 @@ pub fn path(number: usize) -> String {
 }
 
 impl Server {
-    /// Mounts `files` files of `bytes` bytes each. This process gets mounts of its own for that.
+    /// Mounts `files` files of `bytes` bytes each, in a mount namespace of this process's own.
     pub fn start(files: usize, bytes: usize) -> Server {
         os::own_mounts();
         let program = built_program("withhold");
@@ -73,7 +73,7 @@ impl Server {
             held: 0,
         };
         assert_eq!(server.listen().as_deref(), Some("mounted"));
-        // Else a task that makes many pages dirty has to wait until they are written back.
+        // Otherwise a task that dirties many pages is throttled until they are written back.
         let limits = format!("/sys/class/bdi/{}", device());
         for (limit, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
             fs::write(format!("{limits}/{limit}"), value).expect("a limit of dirty pages");
@@ -81,7 +81,7 @@ impl Server {
         server
     }
 
-    /// The next line of its output, if there is one in time.
+    /// The next line of the output, or nothing after a timeout.
     fn listen(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.line.iter().position(|&byte| byte == b'\n') {
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Takes the next line if it tells of a held request.
+    /// Takes the next line. Returns it unless it reports a held request.
     fn note(&mut self) -> Option<String> {
         let line = self.listen().expect("a word of the server");
         let held = line.split_once(' ').and_then(|(_, held)| held.parse().ok());
@@ -119,7 +119,7 @@ impl Server {
         assert_eq!(said, "done", "what the server said to {command:?}");
     }
 
-    /// From now on requests of this kind are held.
+    /// Holds requests of this kind from now on.
     pub fn hold(&mut self, what: Request) {
         self.command(match what {
             Request::Write => "hold write",
@@ -127,25 +127,24 @@ impl Server {
         });
     }
 
-    /// Answers all that is held, and what comes.
+    /// Answers all held requests, and later ones at once.
     pub fn release(&mut self) {
         self.command("release");
         self.held = 0;
     }
 
-    /// Has the kernel forget all pages of the files; what is dirty is written back first. Nothing
-    /// must be held.
+    /// Makes the kernel write back and drop all pages of the files. No request may be held.
     pub fn drop_pages(&mut self) {
         self.command("drop");
     }
 
-    /// Has each task that opens a file from now on forget its pages first, with each of them locked until it is written
+    /// From now on drops the pages of each file that a task opens, each page locked until written
     /// back.
     pub fn drop_at_open(&mut self) {
         self.command("drop at open");
     }
 
-    /// Waits until so many requests are held.
+    /// Waits until `count` requests are held.
     #[track_caller]
     pub fn wait_held(&mut self, count: usize) {
         while self.held < count {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events beside the first: made, listed and removed by lines of `user_events_groups`.
+//! Further groups of events: made, listed and removed through `user_events_groups`.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::status::Status;
@@ -10,17 +10,15 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The file that lists them.
 pub const GROUPS: &str = "/sys/kernel/tracing/user_events_groups";
 
-/// How many there may be.
 pub const MAX_GROUPS: usize = 4096;
 
-/// How many events a group may have if its line does not say it, and how many a line may say at most.
+/// The default of a group's limit on events, and the maximum.
 pub const DEFAULT_EVENTS: u32 = 1024;
 pub const MAX_EVENTS: u32 = 32768;
 
-/// Writes text to the file, in one piece. Returns how many bytes of it were taken.
+/// Writes text to the file, in one piece. Returns the number of bytes taken.
 pub fn write(text: &str) -> Result<usize> {
     let mut file = OpenOptions::new().append(true).open(GROUPS)?;
     Ok(file.write(text.as_bytes())?)
@@ -33,19 +31,19 @@ pub fn run(lines: &str) -> Result<()> {
     Ok(())
 }
 
-/// Its text.
+/// The text of the file.
 #[track_caller]
 pub fn listing() -> String {
     fs::read_to_string(GROUPS).expect("read user_events_groups")
 }
 
-/// Its lines.
+/// The lines of the file.
 #[track_caller]
 pub fn lines() -> Vec<String> {
     listing().lines().map(String::from).collect()
 }
 
-/// The name of the group that a line of the listing is about.
+/// The name of the group in a line of the file.
 #[track_caller]
 pub fn name_in(line: &str) -> &str {
     let name = line
@@ -54,7 +52,7 @@ pub fn name_in(line: &str) -> &str {
     name.unwrap_or_else(|| panic!("a bad line: {line:?}"))
 }
 
-/// Removes the groups that can be removed. Returns the lines of the others; none where the kernel has no groups.
+/// Removes all idle groups. Returns the lines of the others; none where the kernel has no groups.
 pub fn remove_all() -> Vec<String> {
     let left = || {
         let text = fs::read_to_string(GROUPS).unwrap_or_default();
@@ -66,45 +64,45 @@ pub fn remove_all() -> Vec<String> {
     left()
 }
 
-/// A group that a test made. It is removed when dropped, if it can be: what a process still has registered in it
-/// keeps it, and then the harness removes it when the test's processes have ended.
+/// A group that a test made, and that is removed when dropped. If a registration keeps the group,
+/// the harness removes it once the test's processes have ended.
 pub struct Group {
     pub name: String,
 }
 
 impl Group {
-    /// Makes one with the limits that groups have by default; `name` starts with [`PREFIX`].
+    /// Makes a group with the default limits; `name` starts with [`PREFIX`].
     #[track_caller]
     pub fn new(name: &str) -> Group {
         Group::with(name, "")
     }
 
-    /// Makes one that also takes names that are not plain, and events of several formats.
+    /// Makes a group that accepts names with any characters, and events of several formats.
     #[track_caller]
     pub fn of_any_names(name: &str) -> Group {
         Group::with(name, "names=any")
     }
 
-    /// Makes one with these words behind its name.
+    /// Makes a group with these options.
     #[track_caller]
     pub fn with(name: &str, options: &str) -> Group {
         Group::made(name, options)
             .unwrap_or_else(|errno| panic!("make {name} {options}: {errno:?}"))
     }
 
-    /// The same, if the kernel makes it.
+    /// The same, with the error if the kernel refuses.
     pub fn made(name: &str, options: &str) -> Result<Group> {
         assert!(name.starts_with(PREFIX));
         run(format!("g:{name} {options}").trim_end())?;
         Ok(Group { name: name.into() })
     }
 
-    /// One of this name, whether it is there now or not.
+    /// A group of this name, which need not exist.
     pub fn of_name(name: &str) -> Group {
         Group { name: name.into() }
     }
 
-    /// One of its files, of which the first group's are called so.
+    /// The path of the group's counterpart of a file of the first group.
     fn file(&self, of_the_first: &str) -> PathBuf {
         Path::new(tracefs::ROOT).join(format!("{of_the_first}.{}", self.name))
     }
@@ -121,7 +119,7 @@ impl Group {
         self.file("user_events_profile")
     }
 
-    /// All of them, each with the mode that it has at first.
+    /// The group's files, each with its initial mode.
     pub fn files(&self) -> [(PathBuf, u32); 3] {
         [
             (self.data(), 0o640),
@@ -140,35 +138,35 @@ impl Group {
         format!("{}_multi", self.system())
     }
 
-    /// One of its events, as tracers know it.
+    /// The name of one of its events in tracefs.
     pub fn event(&self, name: &str) -> String {
         format!("{}/{name}", self.system())
     }
 
-    /// The formats of a name, by age, as tracers know them.
+    /// The names of a name's formats in tracefs, by age.
     pub fn formats_of(&self, name: &str) -> Vec<String> {
         tracefs::formats_in(&self.multi_system(), name)
     }
 
-    /// What its status file says.
+    /// The content of its status file.
     #[track_caller]
     pub fn status(&self) -> Status {
         Status::of(&self.status_file())
     }
 
-    /// What ftrace and perf missed of the event that its profile calls so.
+    /// The records of an event that ftrace and perf missed, from its profile.
     #[track_caller]
     pub fn missed(&self, name: &str) -> (u64, u64) {
         profile::missed_in(&self.profile(), name)
     }
 
-    /// Its line in the listing, if it is there.
+    /// Its line in the listing, if present.
     #[track_caller]
     pub fn line(&self) -> Option<String> {
         lines().into_iter().find(|line| name_in(line) == self.name)
     }
 
-    /// The numbers of its line: events, used ones, open files, and refused writes where its line says that.
+    /// The numbers in its line: events, used events, open files, and refused writes if present.
     #[track_caller]
     pub fn numbers(&self) -> Vec<u64> {
         let line = self.line().expect("the group's line");
@@ -178,7 +176,7 @@ impl Group {
         numbers.unwrap_or_else(|| panic!("a bad line: {line:?}"))
     }
 
-    /// Of a group that limits the bytes of a second: how many writes it has refused.
+    /// The number of refused writes, for a group with a limit on bytes per second.
     #[track_caller]
     pub fn refused(&self) -> u64 {
         self.numbers()[3]
@@ -189,7 +187,7 @@ impl Group {
         run(&format!("-:{}", self.name))
     }
 
-    /// Removes it as soon as it is idle: what ended a moment ago may take a moment to settle.
+    /// Removes it once it is idle: references of tasks that just ended may be dropped with a delay.
     #[track_caller]
     pub fn remove_when_idle(self) {
         let mut last = Ok(());
@@ -200,7 +198,7 @@ impl Group {
         assert_eq!(last, Ok(()), "removing the idle group {}", self.name);
     }
 
-    /// Nothing of it is to be seen.
+    /// Checks that nothing of the group is visible.
     #[track_caller]
     pub fn is_gone(&self) {
         assert_eq!(self.line(), None);

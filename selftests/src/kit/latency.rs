@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long something takes beside what may hold it up.
+//! The time that an operation takes under a load that may delay it.
 //!
-//! What holds it up does so each time; a busy host, which runs an emulated machine when it likes, does so now and
-//! then. So half of the times must be within what is usual, and any of them within a generous limit.
+//! A real delay occurs each time, whereas the host of a virtual machine delays it now and then. So
+//! the median has a tight limit, and the longest time a generous one.
 
 use crate::kit::machine;
 use std::time::{Duration, Instant};
 
-/// No time may be longer than this.
+/// The limit of the longest time.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// How long the same thing took, each time.
+/// The times of one operation.
 #[derive(Default)]
 pub struct Latencies {
     times: Vec<Duration>,
@@ -22,7 +22,7 @@ impl Latencies {
         self.times.push(time);
     }
 
-    /// Does it once more.
+    /// Times another run.
     pub fn during<T>(&mut self, run: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = run();
@@ -30,17 +30,17 @@ impl Latencies {
         result
     }
 
-    /// How many.
+    /// The number of runs.
     pub fn count(&self) -> usize {
         self.times.len()
     }
 
-    /// Adds those of another kind.
+    /// Adds the times of another operation.
     pub fn add_all(&mut self, other: &Latencies) {
         self.times.extend(&other.times);
     }
 
-    /// Half of them were shorter; of two, the shorter one. Of none it is nothing.
+    /// The median, the lower one of two; zero if there are no times.
     pub fn median(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort();
@@ -53,8 +53,8 @@ impl Latencies {
         self.times.iter().max().copied().unwrap_or_default()
     }
 
-    /// Says how long `what` took, and panics unless it usually took at most `most` milliseconds, which is some
-    /// twenty times what it does.
+    /// Prints the times of `what`, and panics if the median exceeds `most` milliseconds, some
+    /// twenty times the usual.
     #[track_caller]
     pub fn judge(&self, what: &str, most: u64) {
         assert!(!self.times.is_empty(), "{what}: never done");
@@ -74,8 +74,8 @@ impl Latencies {
     }
 }
 
-/// How long an event takes to be switched, and all bits that the test looks at to follow. Rounds in which their pages were
-/// dropped before have times of their own.
+/// The times to switch an event, and until all bits that the test watches follow. Rounds whose
+/// pages were dropped before are counted separately.
 #[derive(Default)]
 pub struct SwitchTimes {
     pages_there: SwitchTimesOfKind,
@@ -97,7 +97,8 @@ impl SwitchTimes {
         }
     }
 
-    /// Panics unless attaching, and switching with all bits, usually took that many milliseconds at most.
+    /// Panics if a median exceeds its limit, in milliseconds, for attaching or for switching all
+    /// bits.
     #[track_caller]
     pub fn judge(&self, most_of_attaching: u64, most: u64) {
         for (kind, pages) in [

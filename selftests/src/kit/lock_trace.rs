@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process does while it holds the lock under which all events of the kernel are made, removed and switched.
+//! A trace of what a process does while it holds event_mutex.
 
 use crate::kit::dynamic::Probe;
 use crate::kit::tracefs::TraceInstance;
 use std::fs;
 
-/// The process, which calls itself so.
+/// The comm of the traced process.
 const COMM: &str = "st_lock_trace";
 
-/// The events of the lock, and of the removal of an event from an instance.
+/// The probes of locking, unlocking, and the removal of an event from an instance.
 pub const LOCKS: &str = "st_mutex/st_locks";
 pub const UNLOCKS: &str = "st_mutex/st_unlocks";
 pub const REMOVES: &str = "st_mutex/st_removes";
 
-/// Makes the calling process the one that is looked at.
+/// Marks the calling process as the traced one.
 pub fn look_at_me() {
     fs::write("/proc/self/comm", COMM).expect("a name for this process");
 }
 
-/// Records of that process; each record is a line of `trace`.
+/// A trace of that process.
 pub struct LockTrace {
     tracer: TraceInstance,
     _probes: [Probe; 3],
 }
 
 impl LockTrace {
-    /// Begins to record them in an instance of this name, and other events, each with an end of its filter.
+    /// Starts to record these probes, and other events with further filters, in a new instance.
     pub fn start(instance: &str, others: &[(&str, &str)]) -> LockTrace {
         let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
         let symbol = |name: &str| {
@@ -37,14 +37,15 @@ impl LockTrace {
             })
         };
         let lock = symbol("event_mutex").expect("the lock");
-        // A kernel that watches its locks has another one.
+        // With lockdep, mutex_lock() is mutex_lock_nested().
         let mut lockers = ["mutex_lock", "mutex_lock_nested"].into_iter();
         let locker = lockers.find(|name| symbol(name).is_some()).unwrap();
         let probe = |name, what: &str| Probe::new('p', name, what);
         let probes = [
             probe(LOCKS, &format!("{locker} lock=$arg1:x64")),
             probe(UNLOCKS, "mutex_unlock lock=$arg1:x64"),
-            // Functions of the trace core cannot be probed. This is called once for each instance.
+            // Functions of the trace core cannot be probed. This one is called once for each
+            // instance.
             probe(REMOVES, "eventfs_remove_dir"),
         ];
         let tracer = TraceInstance::instance(instance);
@@ -62,7 +63,7 @@ impl LockTrace {
         }
     }
 
-    /// The records, in their order.
+    /// Ends the trace. Returns the lines of `trace`.
     pub fn end(self) -> Vec<String> {
         self.tracer.control("tracing_on", "0");
         let text = self.tracer.text("trace");
@@ -70,7 +71,7 @@ impl LockTrace {
     }
 }
 
-/// Is the line a record of this event?
+/// Returns whether the line is a record of this event.
 pub fn is_of(line: &str, event: &str) -> bool {
     let name = event.rsplit('/').next().unwrap_or(event);
     line.contains(&format!(" {name}: "))

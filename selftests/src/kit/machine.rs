@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the machine says of itself: memory in use, modules, the kernel's log.
+//! The state of the machine: memory in use, modules, the kernel log.
 
 use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
@@ -10,12 +10,12 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Is a module of this name loaded, loading or unloading?
+/// Returns whether a module of this name is loaded, loading or unloading.
 pub fn module_is_there(name: &str) -> bool {
     users_of_module(name).is_some()
 }
 
-/// How many use the module of this name, if it is there.
+/// The reference count of a module, if present.
 pub fn users_of_module(name: &str) -> Option<u32> {
     let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
     let mut lines = modules.lines().map(|line| line.split(' '));
@@ -23,8 +23,7 @@ pub fn users_of_module(name: &str) -> Option<u32> {
     Some(words.nth(1)?.parse().expect("users of a module"))
 }
 
-/// The kernel does not report tasks that sleep for long in a way that no signal ends. It does again
-/// when this is dropped.
+/// Hung task reports are off until this is dropped.
 pub struct LongSleep {
     timeout: Option<String>,
 }
@@ -32,7 +31,6 @@ pub struct LongSleep {
 const HUNG_TASK_TIMEOUT: &str = "/proc/sys/kernel/hung_task_timeout_secs";
 
 impl LongSleep {
-    /// Allows it.
     pub fn allowed() -> LongSleep {
         let timeout = fs::read_to_string(HUNG_TASK_TIMEOUT).ok();
         let _ = fs::write(HUNG_TASK_TIMEOUT, "0");
@@ -48,8 +46,7 @@ impl Drop for LongSleep {
     }
 }
 
-/// How many times longer than elsewhere everything may take: a kernel that watches its locks and its
-/// memory, or each access, is slow.
+/// The factor by which times are longer on a kernel with lockdep or KCSAN.
 pub fn slowness() -> u32 {
     let watches = |what: &str| Path::new(what).exists();
     match watches("/proc/lockdep_stats") || watches("/sys/module/kcsan") {
@@ -58,8 +55,8 @@ pub fn slowness() -> u32 {
     }
 }
 
-/// How many rounds there are of what is done `many` times: a third of them where everything is slow, as a kernel
-/// that watches finds in few of them what another shows in many.
+/// The number of rounds of a test: a third on a slow debug kernel, which detects in few rounds what
+/// others show in many.
 pub fn rounds(many: usize) -> usize {
     match slowness() {
         1 => many,
@@ -67,19 +64,18 @@ pub fn rounds(many: usize) -> usize {
     }
 }
 
-/// Has the kernel let go of objects that are free, but counted: KASAN keeps them for a while to see whether
-/// they are still used.
+/// Flushes the quarantine of KASAN, whose free objects still count as in use.
 pub fn forget_free_objects() {
     let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
     for cache in caches.filter_map(Result::ok) {
-        // Some kernels do not have it, and then do not need it.
+        // Some kernels lack the file, and have no quarantine to flush.
         let _ = fs::write(cache.path().join("shrink"), "1");
     }
 }
 
-/// Has a kernel with KASAN give up areas of vmalloc() that were freed, for each of which it keeps pages until then: the stack
-/// of each process that ended is one. All of them go when the permissions of a page change, as those of a program do that is
-/// not translated. C: `bpf_prog_lock_ro()`, `vm_unmap_aliases()`.
+/// Purges lazily freed vmalloc() areas, such as the stacks of ended processes: KASAN keeps shadow
+/// pages for each until then. A change of page permissions purges them all, as for the memory of a
+/// program that is not JIT-compiled. C: `bpf_prog_lock_ro()`, `vm_unmap_aliases()`.
 pub fn give_up_free_areas() {
     const TRANSLATE: &str = "/proc/sys/net/core/bpf_jit_enable";
     let before = fs::read(TRANSLATE).expect("does the kernel translate programs?");
@@ -88,7 +84,7 @@ pub fn give_up_free_areas() {
     fs::write(TRANSLATE, before).expect("have programs translated again");
 }
 
-/// Of each slab cache the name, the objects in use, and the size of one.
+/// Of each slab cache: the name, the number of objects in use, and the object size.
 fn slab_caches() -> Vec<(String, i64, i64)> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
     let lines = text.lines().skip(2).map(|line| {
@@ -111,16 +107,16 @@ pub fn slab_bytes() -> BTreeMap<String, i64> {
     (caches.map(|(name, count, size)| (name, count * size))).collect()
 }
 
-/// The lines of /proc/vmallocinfo that are of memory in use, without addresses.
+/// The lines of /proc/vmallocinfo for memory in use, without addresses.
 pub fn vmalloc_areas() -> Vec<String> {
     let text = fs::read_to_string("/proc/vmallocinfo").expect("/proc/vmallocinfo");
     let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
-    // What was freed stays listed until the kernel next flushes address translations.
+    // Lazily freed areas stay listed until the kernel next flushes the TLB.
     let lines = lines.filter(|line| !line.contains("unpurged"));
     lines.map(String::from).collect()
 }
 
-/// A line of /proc/meminfo, in kB.
+/// A value of /proc/meminfo, in kB.
 pub fn meminfo(key: &str) -> i64 {
     let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
     let line = text
@@ -130,22 +126,22 @@ pub fn meminfo(key: &str) -> i64 {
     value.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Pages of objects that are too large for a slab cache: slab that no cache has.
+/// Pages of objects too large for a slab cache: the slab pages that belong to no cache.
 pub fn large_object_pages() -> i64 {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
     let of_caches = text.lines().skip(2).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| -> i64 { words[at].parse().unwrap() };
-        // Pages in a slab, and slabs.
+        // Pages per slab, and slabs.
         number(5) * number(14)
     });
-    // Each CPU counts for itself, and now and then adds that up.
+    // Folds the per-CPU counters into the total.
     let _ = fs::read("/proc/sys/vm/stat_refresh");
     meminfo("Slab") / 4 - of_caches.sum::<i64>()
 }
 
-/// Pages in use that the kernel does not count as something else: those that it has asked for one by one, and those of user
-/// memory and of files that are in no mapping, or no file, any more, and were not freed.
+/// Pages in use outside all other counters: those allocated one by one, and leaked pages that were
+/// user memory or page cache.
 pub fn other_pages() -> i64 {
     let _ = fs::read("/proc/sys/vm/stat_refresh");
     let used = meminfo("MemTotal") - meminfo("MemFree");
@@ -159,15 +155,15 @@ pub fn other_pages() -> i64 {
         "VmallocUsed",
     ];
     let counted: i64 = counted.into_iter().map(meminfo).sum();
-    // Free as well, but kept by a CPU.
+    // Free pages on the per-CPU lists.
     let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
     let words = zones.lines().map(str::trim);
     let kept = words.filter_map(|line| line.strip_prefix("count:")?.trim().parse::<i64>().ok());
     (used - counted) / 4 - kept.sum::<i64>() - stack_depot_pages()
 }
 
-/// Pages in which a debug kernel keeps each call stack that it has ever seen: they grow as long as there are new ones, be it
-/// by interrupts. None on other kernels. C: `DEPOT_POOL_ORDER` (include/linux/stackdepot.h).
+/// Pages of the stack depot, which a debug kernel grows for each new call stack, even one of an
+/// interrupt. None on other kernels. C: `DEPOT_POOL_ORDER` (include/linux/stackdepot.h).
 fn stack_depot_pages() -> i64 {
     const PAGES_OF_A_POOL: i64 = 4;
     let stats = fs::read_to_string("/sys/kernel/debug/stackdepot/stats").unwrap_or_default();
@@ -177,10 +173,10 @@ fn stack_depot_pages() -> i64 {
     })
 }
 
-/// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
-/// counters that are read one by one, so it may be wrong while something is being pinned.
+/// Pinned pages of user memory, such as those with an enable bit being written. The counters are
+/// read one after the other, so the result can be wrong while pages are being pinned.
 pub fn pinned_pages() -> i64 {
-    // Each CPU adds what it has counted to them now, and not within the next seconds.
+    // Folds the per-CPU counters into the total now, not seconds later.
     fs::read("/proc/sys/vm/stat_refresh").expect("stat_refresh");
     let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
     let count = |key: &str| -> i64 {
@@ -190,7 +186,7 @@ pub fn pinned_pages() -> i64 {
     count("nr_foll_pin_acquired ") - count("nr_foll_pin_released ")
 }
 
-/// Drops the caches that would hide what is in use, and gives half-empty slabs back.
+/// Drops caches that hide the memory in use, and frees empty slabs.
 pub fn drop_caches() {
     fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches");
     for entry in fs::read_dir("/sys/kernel/slab")
@@ -202,18 +198,18 @@ pub fn drop_caches() {
     }
 }
 
-/// Puts a line into the kernel's log.
+/// Writes a line to the kernel log.
 pub fn say(line: &str) {
     fs::write("/dev/kmsg", line).expect("write to /dev/kmsg");
 }
 
-/// A reader of the kernel's log, from when it was opened.
+/// A reader of the kernel log.
 pub struct Log {
     file: File,
 }
 
 impl Log {
-    /// Starts at the end of what is there.
+    /// Starts at the end of the log.
     pub fn from_now() -> Log {
         let file = OpenOptions::new()
             .read(true)
@@ -224,7 +220,7 @@ impl Log {
         Log { file }
     }
 
-    /// The lines that came since.
+    /// The lines since the last call.
     pub fn take(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = [0; 8192];
@@ -235,7 +231,7 @@ impl Log {
                     lines.push(kernel_log::kmsg_text(&text).to_string());
                 }
                 Err(Errno::EAGAIN) => return lines,
-                // EPIPE: overwritten before it was read; what is left follows.
+                // EPIPE: lines were overwritten before they were read; the remaining ones follow.
                 Err(Errno(libc::EPIPE)) => lines.push(kernel_log::LOST.to_string()),
                 Err(errno) => panic!("read /dev/kmsg: {errno:?}"),
             }

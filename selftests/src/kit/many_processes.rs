@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Thousands of processes, each of which has registered a bit in a page of its own.
+//! Thousands of processes, each with a bit registered in a page of its own.
 
 use crate::harness;
 use crate::kit::abi::Data;
@@ -12,44 +12,43 @@ use std::fs::File;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// How many processes there are, unless the user says how many: more than a work queue of the kernel
-/// has workers.
+/// The number of processes, unless the user gives it: more than the workers of a kernel work queue.
 pub fn thousands() -> usize {
     harness::times(1200, 2000) / machine::slowness() as usize
 }
 
-/// Where the processes have their bits.
+/// The memory of the bits.
 #[derive(Clone, Copy)]
 pub enum Memory {
-    /// In pages of a file that a server has, mapped with MAP_SHARED or MAP_PRIVATE. What is missing is
-    /// read page by page.
+    /// Pages of a file of the FUSE server, mapped with MAP_SHARED or MAP_PRIVATE. Missing pages are
+    /// read one by one.
     Served(i32),
-    /// In pages that are missing once they have registered, and whose faults are not answered.
+    /// Pages that are missing after the registration, and whose faults are not answered.
     Guarded,
 }
 
-/// What all of them can be told to do at once.
+/// An operation that all processes do at once.
 #[derive(Clone, Copy)]
 pub enum Op {
-    /// To write to their pages.
+    /// Writes to the page.
     Use = 1,
-    /// To drop them.
+    /// Drops the page.
     Forget = 2,
 }
 
-/// The processes, forked by one that does nothing else.
+/// The processes, children of one that has no other job.
 pub struct ManyProcesses {
     parent: Child,
     shared: Mapping,
     count: usize,
 }
 
-/// Changes when there is something to do; the lower bits say what.
+/// The futex that starts an operation; the two lower bits are the [`Op`].
 fn order(shared: &Mapping) -> &AtomicU32 {
     shared.word(0)
 }
 
-/// How often something was done, or begun where it is to wait.
+/// The number of processes that have started the operation.
 fn done(shared: &Mapping) -> &AtomicU32 {
     shared.word(64)
 }
@@ -59,7 +58,7 @@ fn register(data: &Data, text: &str, pages: &Mapping, offset: usize) {
     data.register_text(text, address, 0).expect("register");
 }
 
-/// Does what it is told with the page at an offset.
+/// Follows the orders for the page at an offset.
 fn obey(shared: &Mapping, pages: &Mapping, offset: usize) {
     done(shared).fetch_add(1, SeqCst);
     let mut last = 0;
@@ -88,7 +87,7 @@ fn be_parent(line: &mut Line, shared: &Mapping, text: &str, memory: Memory, coun
             let file = file.expect("open a file");
             let pages = Mapping::of_file(&file, count, READ_WRITE, sharing).expect("mmap");
             pages.advise(libc::MADV_RANDOM).unwrap();
-            // Not one by one when they register.
+            // Read ahead, so that registering does not fault the pages in one by one.
             std::io::copy(&mut &file, &mut std::io::sink()).expect("read a file");
             (Some(file), Some(pages))
         }
@@ -132,7 +131,7 @@ fn be_parent(line: &mut Line, shared: &Mapping, text: &str, memory: Memory, coun
             }
             Word::Reap => {
                 for pid in pids.drain(..) {
-                    // Each did as it was told until it was killed.
+                    // None ended before it was killed.
                     assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
                 }
             }
@@ -143,8 +142,8 @@ fn be_parent(line: &mut Line, shared: &Mapping, text: &str, memory: Memory, coun
 }
 
 impl ManyProcesses {
-    /// Has so many processes register an event, with the first word of their page each. The caller
-    /// must have registered nothing.
+    /// Makes `count` processes, each of which registers the first word of its page for an event.
+    /// The caller must have no registrations.
     pub fn gather(text: &str, memory: Memory, count: usize) -> ManyProcesses {
         let shared = Mapping::shared(1);
         let parent = child::fork(|line| be_parent(line, &shared, text, memory, count));
@@ -157,11 +156,11 @@ impl ManyProcesses {
         many
     }
 
-    /// Waits until all have done what they were told to do last, or begun.
+    /// Waits until all processes have started the last operation.
     #[track_caller]
     pub fn wait_done(&self) {
         let now = || done(&self.shared).load(SeqCst);
-        // So many take their time: it is too long if nothing happens meanwhile.
+        // No limit for all together: it is a failure if none gets on for a while.
         let mut last = now();
         while last != self.count as u32 {
             wait::until("one more process", || now() != last);
@@ -169,7 +168,7 @@ impl ManyProcesses {
         }
     }
 
-    /// Has all do something.
+    /// Starts an operation in all processes.
     pub fn begin(&self, op: Op) {
         done(&self.shared).store(0, SeqCst);
         let order = order(&self.shared);
@@ -183,26 +182,26 @@ impl ManyProcesses {
         self.parent.tell(word);
     }
 
-    /// Has the pages that are dirty written back.
+    /// Writes dirty pages back.
     #[track_caller]
     pub fn write_back(&mut self) {
         self.tell(Word::WriteBack);
     }
 
-    /// The processes.
+    /// The process ids.
     pub fn pids(&mut self) -> Vec<i32> {
         self.parent.line.say(Word::Pids);
         let pids: String = self.parent.line.receive();
         pids.split(' ').map(|pid| pid.parse().unwrap()).collect()
     }
 
-    /// Kills all.
+    /// Kills all processes.
     #[track_caller]
     pub fn kill(&mut self) {
         self.tell(Word::Kill);
     }
 
-    /// Waits until all are gone that were killed.
+    /// Waits until all killed processes are gone.
     #[track_caller]
     pub fn reap(mut self) {
         self.tell(Word::Reap);

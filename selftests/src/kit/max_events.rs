@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kernel.user_events_max`: how many events there may be, and the same of all groups with names together.
+//! `kernel.user_events_max`, the limit on events of the first group, and the one of all other
+//! groups together.
 
 use crate::kit::errno::Result;
 use std::fs;
 
 pub const PATH: &str = "/proc/sys/kernel/user_events_max";
 
-/// What it is at first.
+/// The default limit.
 pub const DEFAULT: u32 = 32768;
 
-/// Of all groups with names, and what that is at first.
+/// The limit of all other groups together, and its default.
 pub const GROUPS_PATH: &str = "/proc/sys/kernel/user_events_groups_max";
 pub const GROUPS_DEFAULT: u32 = 24576;
 
-/// Reads it.
+/// Reads the limit of the first group.
 pub fn get() -> u32 {
     number_in(PATH)
 }
@@ -24,24 +25,24 @@ fn number_in(path: &str) -> u32 {
     text.trim().parse().expect("a number")
 }
 
-/// Writes it.
+/// Writes the limit of the first group.
 pub fn set(value: &str) -> Result<()> {
     Ok(fs::write(PATH, value)?)
 }
 
-/// A limit that is gone when this is dropped.
+/// A limit that is in force until dropped.
 pub struct Limit {
     path: &'static str,
     default: u32,
 }
 
 impl Limit {
-    /// Of events in the first group.
+    /// Limits the events of the first group.
     pub fn new(most: u32) -> Limit {
         Limit::of(PATH, DEFAULT, most)
     }
 
-    /// Of events in all others together.
+    /// Limits the events of all other groups together.
     pub fn of_groups(most: u32) -> Limit {
         Limit::of(GROUPS_PATH, GROUPS_DEFAULT, most)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the kernel changes behind our back: mappings, seen through atomics only.
+//! Mappings that the kernel changes asynchronously, accessed through atomics only.
 
 use crate::kit::errno::{Errno, Result};
 use std::fs::File;
@@ -14,26 +14,26 @@ pub const PAGE: usize = 4096;
 /// Bytes in a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What a mapping of no file says of its file, and where that begins.
+/// The file descriptor and offset of an anonymous mapping.
 const NO_FILE: (i32, i64) = (-1, 0);
 
-/// `mseal()`, of the same number on all architectures.
+/// `mseal()`, with the same number on all architectures.
 const SYS_MSEAL: libc::c_long = 462;
 
-/// `MAP_DROPPABLE`: memory that the kernel may empty, and a child gets empty.
+/// `MAP_DROPPABLE`: the kernel may drop the pages, and a child inherits none.
 pub const DROPPABLE: i32 = 0x08;
 
-/// Where the kernel lies, whatever the machine.
+/// An address of the kernel on all architectures.
 pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
-/// Behind the last address of a program.
+/// The end of user addresses.
 pub const USER_END: u64 = if cfg!(target_arch = "aarch64") {
     1 << 48
 } else {
     0x7fff_ffff_f000
 };
 
-/// An address that no mode of the processor has: on arm64 the top byte may be a tag, and 52 bits are the most below it.
+/// A non-canonical address: on arm64 the top byte may be a tag, and 52 bits are the most below it.
 pub const NON_CANONICAL: u64 = if cfg!(target_arch = "aarch64") {
     1 << 54
 } else {
@@ -45,8 +45,8 @@ pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping of whole pages.
 ///
-/// It is unmapped when dropped, unless it was made to be kept: an address at which a bit is
-/// registered must not come back as another mapping's.
+/// It is unmapped when dropped, unless it is kept: the address of a registered bit must not be
+/// reused for another mapping.
 ///
 /// Invariant: while `mapped`, `start..start + length` is a mapping that this value alone made and
 /// that nothing in Rust refers to but through this value, and then as atomics only.
@@ -71,8 +71,8 @@ impl Mapping {
         (fd, offset): (i32, i64),
     ) -> Result<Self> {
         assert_eq!(length % PAGE, 0);
-        // SAFETY: Either the kernel chooses a free place, or `address` is one that this file's
-        // callers have just unmapped or own.
+        // SAFETY: Either the kernel chooses a free place, or the callers, all in this file, own
+        // `address` or have just unmapped it.
         let start = unsafe { libc::mmap(address.cast(), length, protection, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(Errno::last());
@@ -98,8 +98,7 @@ impl Mapping {
         mapping
     }
 
-    /// Zeroed private memory at an address where nothing is, and that stays mapped until the process
-    /// ends.
+    /// Zeroed private memory at a free address, which stays mapped until the process ends.
     pub fn placed(address: u64, pages: usize) -> Mapping {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let place = ptr::without_provenance_mut(address as usize);
@@ -120,7 +119,7 @@ impl Mapping {
         )
     }
 
-    /// A shared page of a file, from where a multiple of the page's size tells.
+    /// A shared page of a file, at an offset that is a multiple of the page size.
     pub fn of_file_at(file: &File, offset: i64) -> Result<Mapping> {
         let place = (file.as_raw_fd(), offset);
         Mapping::map(ptr::null_mut(), PAGE, READ_WRITE, libc::MAP_SHARED, place)
@@ -138,7 +137,7 @@ impl Mapping {
         )
     }
 
-    /// Zeroed private memory of another kind; `flags` has what `mmap` is told beside that.
+    /// Zeroed private memory of another kind, by the `flags` of `mmap`.
     pub fn of_kind(flags: i32, pages: usize) -> Result<Mapping> {
         let flags = flags | libc::MAP_ANONYMOUS;
         let mut mapping = Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE)?;
@@ -146,18 +145,18 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Zeroed memory that stays shared with the processes that are forked.
+    /// Zeroed memory shared with children.
     pub fn shared(pages: usize) -> Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap")
     }
 
-    /// Where it starts.
+    /// The start address.
     pub fn address(&self) -> u64 {
         self.start as u64
     }
 
-    /// Where it ends: the first byte past it.
+    /// The end address.
     pub fn end(&self) -> u64 {
         self.address() + self.length as u64
     }
@@ -168,20 +167,20 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
-    /// The 32-bit word at an offset. To touch it while the page is protected kills the process.
+    /// The 32-bit word at an offset. Accessing it while the page is protected kills the process.
     pub fn word(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: Aligned, within the mapping, which lives as long as `self`, and never seen but
         // as an atomic.
         unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast()) }
     }
 
-    /// The 64-bit word at an offset. To touch it while the page is protected kills the process.
+    /// The 64-bit word at an offset. Accessing it while the page is protected kills the process.
     pub fn long(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: As in `word`.
         unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
     }
 
-    /// Puts bytes at an offset that is a multiple of four; the last word is filled with zeros.
+    /// Writes bytes at an offset that is a multiple of four, padded with zeros to whole words.
     pub fn put(&self, offset: usize, bytes: &[u8]) {
         for (i, chunk) in bytes.chunks(4).enumerate() {
             let mut word = [0; 4];
@@ -196,10 +195,10 @@ impl Mapping {
         self.protect_from(0, protection);
     }
 
-    /// Changes the protection of all pages from the one at this offset on.
+    /// Changes the protection of all pages from an offset on.
     pub fn protect_from(&self, offset: usize, protection: i32) {
         assert!(offset % PAGE == 0 && offset < self.length);
-        // SAFETY: The pages are ours. What reads them while they may not be read gets a signal.
+        // SAFETY: The pages are ours. A forbidden access raises a signal.
         let ret = unsafe {
             libc::mprotect(
                 self.start.add(offset).cast(),
@@ -225,13 +224,13 @@ impl Mapping {
         }
     }
 
-    /// Asks for the pages to be swapped out.
+    /// Swaps the pages out, if the kernel agrees.
     pub fn page_out(&self) {
         list_all_pages();
         self.advise(libc::MADV_PAGEOUT).expect("MADV_PAGEOUT");
     }
 
-    /// How many of its pages are in memory.
+    /// The number of pages in memory.
     pub fn resident(&self) -> usize {
         let mut pages = vec![0u8; self.length / PAGE];
         // SAFETY: `pages` has a byte for each page.
@@ -240,24 +239,26 @@ impl Mapping {
         pages.iter().filter(|&&page| page & 1 != 0).count()
     }
 
-    /// Has the first page been swapped out? And is it in memory? Neither, if it has no contents.
+    /// Returns whether the first page is swapped out, and whether it is in memory. Neither if it
+    /// was never populated.
     pub fn swapped_or_present(&self) -> (bool, bool) {
         let entry = page_map_entry(std::process::id() as i32, self.address());
         (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
     }
 
-    /// Is the first page, or what another process has at its address, in that process's memory? The page of zeros that
-    /// all have counts.
+    /// Returns whether another process has a page in memory at the address of the first page. The
+    /// zero page counts.
     pub fn is_present_in(&self, pid: i32) -> bool {
         page_map_entry(pid, self.address()) & (1 << 63) != 0
     }
 
-    /// Is it there, and that process's alone?
+    /// Returns whether the page is there and exclusive to that process.
     pub fn is_own_in(&self, pid: i32) -> bool {
         page_map_entry(pid, self.address()) & (1 << 56) != 0
     }
 
-    /// The number of the memory page that a process has at the first page's address, which must be present there.
+    /// The page frame number at the address of the first page in another process, where a page must
+    /// be present.
     #[track_caller]
     pub fn frame_in(&self, pid: i32) -> u64 {
         let entry = page_map_entry(pid, self.address());
@@ -269,7 +270,7 @@ impl Mapping {
         frame
     }
 
-    /// Kilobytes of a kind, by the kernel's own account of the area that the mapping is in.
+    /// A value in kB of the VMA with the mapping, from smaps.
     pub fn kilobytes(&self, kind: &str) -> u64 {
         let text = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
         let mut inside = false;
@@ -288,15 +289,15 @@ impl Mapping {
         panic!("{kind} in smaps");
     }
 
-    /// Has the kernel refuse to move, unmap or protect the pages ever again.
+    /// Seals the pages, so that they cannot be moved, unmapped or protected.
     pub fn seal(&self) {
         // SAFETY: Takes numbers; the memory stays as it is.
         let ret = unsafe { libc::syscall(SYS_MSEAL, self.start, self.length, 0) };
         assert_eq!(ret, 0, "mseal: {:?}", Errno::last());
     }
 
-    /// Moves the pages to where nothing is, and remembers where they were; with `leaving`, empty pages stay
-    /// there.
+    /// Moves the pages to another place, and remembers their address. With `leaving`, the old place
+    /// stays mapped, without pages.
     pub fn move_away(&mut self, leaving: bool) -> Mapping {
         let to = Mapping::kept(self.length / PAGE);
         let mut flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -308,7 +309,7 @@ impl Mapping {
         to
     }
 
-    /// Moves the pages to where those of another mapping, of the same size, are or were.
+    /// Moves the pages to the address of another mapping of the same size.
     pub fn move_to(mut self, other: &mut Mapping) {
         self.remap(other, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
         self.mapped = false;
@@ -319,8 +320,8 @@ impl Mapping {
         assert!(self.mapped && self.length == to.length);
         let length = self.length;
         let from = self.start.cast();
-        // SAFETY: Both places are ours. `&mut` says that no reference into this one is alive; what is at the
-        // other one is seen through atomics only, whose contents may change.
+        // SAFETY: Both places are ours. By `&mut` there is no reference into this one; the other
+        // one is accessed through atomics only, which allow for changes.
         let at = unsafe { libc::mremap(from, length, length, flags, to.start) };
         assert_eq!(at, to.start.cast(), "mremap: {:?}", Errno::last());
     }
@@ -331,25 +332,26 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let place = (file.as_raw_fd(), 0);
         let new = Mapping::map(self.start, self.length, protection, flags, place).expect("mmap");
-        // It is this one.
+        // `self` owns the place already.
         std::mem::forget(new);
     }
 
-    /// Locks the pages in memory, those only that come there by themselves if `flags` say so.
+    /// Locks the pages in memory, with the `flags` of `mlock2`.
     pub fn lock(&self, flags: u32) {
         // SAFETY: The pages are ours, and stay what they are.
         let ret = unsafe { libc::mlock2(self.start.cast(), self.length, flags) };
         assert_eq!(ret, 0, "mlock2: {:?}", Errno::last());
     }
 
-    /// Undoes that.
+    /// Unlocks the pages.
     pub fn unlock(&self) {
         // SAFETY: As in `lock`.
         let ret = unsafe { libc::munlock(self.start.cast(), self.length) };
         assert_eq!(ret, 0, "munlock: {:?}", Errno::last());
     }
 
-    /// Gives the pages a protection key by which this thread may not write to them. The processor must have such keys.
+    /// Gives the pages a protection key that denies writes by this thread. The processor must have
+    /// protection keys.
     pub fn forbid_writes_by_key(&self) {
         const PKEY_DISABLE_WRITE: u32 = 2;
         // SAFETY: Takes a key that nothing uses.
@@ -359,20 +361,20 @@ impl Mapping {
         // SAFETY: The pages are ours, and stay what they are.
         let ret = unsafe { libc::syscall(libc::SYS_pkey_mprotect, start, length, READ_WRITE, key) };
         assert_eq!(ret, 0, "pkey_mprotect: {:?}", Errno::last());
-        // SAFETY: The kernel is asked to write to our pages.
+        // SAFETY: The kernel may write to our pages.
         let ret = unsafe { libc::syscall(libc::SYS_getrandom, start, 1, 0) };
         assert_eq!((ret, Errno::last()), (-1, Errno::EFAULT), "getrandom");
     }
 
-    /// Unmaps the memory, and remembers where it was.
+    /// Unmaps the memory, and remembers its address.
     pub fn unmap(&mut self) {
         assert!(self.mapped);
-        // SAFETY: The mapping is ours, and `&mut` says that no reference into it is alive.
+        // SAFETY: The mapping is ours, and by `&mut` there is no reference into it.
         unsafe { libc::munmap(self.start.cast(), self.length) };
         self.mapped = false;
     }
 
-    /// Maps fresh zeroed memory where it was.
+    /// Maps fresh zeroed memory at the old address.
     pub fn map_again(&mut self) {
         assert!(!self.mapped);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -392,9 +394,9 @@ impl Drop for Mapping {
     }
 }
 
-/// Says so if the processor has no protection keys.
+/// Returns whether the processor lacks protection keys, as the obstacle of a test.
 pub fn lacks_protection_keys() -> Option<String> {
-    // SAFETY: Takes numbers only: a key that nothing uses, which is given back below.
+    // SAFETY: Takes numbers only: an unused key, which is freed below.
     let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
     if key < 0 {
         return Some("the processor has no protection keys".into());
@@ -404,7 +406,7 @@ pub fn lacks_protection_keys() -> Option<String> {
     None
 }
 
-/// A file in memory that the kernel itself cannot see.
+/// A file in memory that the kernel itself cannot access.
 pub fn secret_file(length: u64) -> File {
     // SAFETY: Takes a number.
     let fd = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
@@ -415,17 +417,16 @@ pub fn secret_file(length: u64) -> File {
     file
 }
 
-/// Has every page in the lists of pages that reclaim goes through: one that was brought in on another processor may wait
-/// there for its place in them, and is passed over as long as it waits.
+/// Drains the per-CPU LRU batches: reclaim skips a page that is still in the batch of another CPU.
 pub fn list_all_pages() {
-    // 4: no messages about it from here on.
+    // 4: no log messages about further writes.
     for value in ["4", "1"] {
         std::fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
     }
 }
 
-/// The page map's entry for an address of a process: bit 63 is set if a page is there, bit 62 if it is swapped out, bit 61 if it
-/// is one of a file or shared.
+/// The pagemap entry for an address of a process: bit 63 is set if a page is present, bit 62 if it
+/// is swapped out, bit 61 if it is shared or of a file.
 pub fn page_map_entry(pid: i32, address: u64) -> u64 {
     use std::os::unix::fs::FileExt;
     let mut entry = [0; 8];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tests are made of: the ABI, tracefs, perf, eBPF, processes, memory, and what the machine says of itself.
+//! Building blocks of tests: the ABI, tracefs, perf, eBPF, processes, memory, and the state of the
+//! machine.
 
 pub mod abi;
 pub mod bpf;

@@ -13,8 +13,8 @@ use std::process::Command;
 
 pub const NAME: &str = "user_events";
 
-/// Returns the path of a copy of a module's file without debug information, as distributions install
-/// modules: that loads in a fraction of the time. Returns the file itself if there is no `strip`.
+/// Returns the path of a copy of a module's file without debug information, as distributions
+/// install modules, which loads much faster. Returns the file itself if there is no `strip`.
 pub fn without_debug(path: String) -> String {
     let copy = format!("/tmp/selftests{}", path.replace('/', "-"));
     let stripped = Command::new("strip")
@@ -26,24 +26,24 @@ pub fn without_debug(path: String) -> String {
     }
 }
 
-/// Where its file is.
+/// The path of its file.
 pub fn path() -> &'static str {
     options().module.as_deref().expect("a module to load")
 }
 
-/// Where the file of the module is of which a step of loading can be made to fail: with the parameter
-/// `fail_load_at`, the number of the step.
+/// The path of the module in which a step of loading can be made to fail, by its number in the
+/// parameter `fail_load_at`.
 pub fn failing_path() -> &'static str {
     let path = options().failing_module.as_deref();
     path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
 }
 
-/// Was a module given?
+/// Returns whether a module was given.
 pub fn is_given() -> bool {
     options().module.is_some()
 }
 
-/// Where its code lies in memory, and nothing of the kernel's own does.
+/// The addresses of its code, a range without code of the kernel itself.
 pub fn code() -> Range<u64> {
     let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
     let mut lines = modules.lines().map(|line| line.split(' '));
@@ -53,11 +53,12 @@ pub fn code() -> Range<u64> {
     let size = words.next().expect("its size");
     let start = words.nth(3).and_then(|word| word.strip_prefix("0x"));
     let start = u64::from_str_radix(start.expect("its address"), 16).expect("a number");
-    // The size is of all parts, and only the code lies there: it ends before, and another module's may begin.
+    // The size counts all parts of the module, not only the code: the range can overlap the next
+    // module.
     start..start + size.parse::<u64>().expect("a number")
 }
 
-/// The address of its function whose name has all of these parts.
+/// The address of its first function whose name has all of these parts.
 pub fn function(parts: &[&str]) -> u64 {
     let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
     let mut its = symbols
@@ -77,7 +78,7 @@ pub fn load_with(parameters: &str) -> Result<()> {
     load_path(path(), parameters)
 }
 
-/// Loads the module of which a step of loading can be made to fail, with parameters.
+/// Loads the module in which a step of loading can be made to fail, with parameters.
 pub fn load_failing(parameters: &str) -> Result<()> {
     load_path(failing_path(), parameters)
 }
@@ -92,7 +93,6 @@ pub fn load_file(file: &File, parameters: &str) -> Result<()> {
     os::load_module(file, &CString::new(parameters).unwrap())
 }
 
-/// Loads the module.
 #[track_caller]
 pub fn load() {
     if let Err(errno) = load_with("") {
@@ -100,12 +100,13 @@ pub fn load() {
     }
 }
 
-/// Unloads the module, or says at once why not.
+/// Unloads the module, without waiting for its users.
 pub fn unload() -> Result<()> {
     os::unload_module(&CString::new(NAME).unwrap())
 }
 
-/// Unloads the module as soon as it is idle: what ended a moment ago may take a moment to settle.
+/// Unloads the module once it is idle: references of tasks that just ended may be dropped with a
+/// delay.
 #[track_caller]
 pub fn unload_when_idle() {
     let mut last = Ok(());
@@ -116,15 +117,15 @@ pub fn unload_when_idle() {
     assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
 }
 
-/// Of lines of the kernel's log, those that the module said, without what the kernel says in its
-/// name: once, that it is not part of the kernel.
+/// The module's own lines of the kernel log, without the kernel's message that the module taints
+/// it.
 pub fn said(lines: Vec<String>) -> Vec<String> {
     let start = format!("{NAME}: ");
     let said = lines.into_iter().filter(|line| line.starts_with(&start));
     said.filter(|line| !line.contains("taint")).collect()
 }
 
-/// The version, which is that of the first entry in NEWS.
+/// The version of the first entry in NEWS.
 pub fn version() -> &'static str {
     let news = include_str!("../../../NEWS");
     let entry = news
@@ -135,27 +136,27 @@ pub fn version() -> &'static str {
         .expect("NEWS has an entry")
 }
 
-/// What it says when it is loaded.
+/// The message of loading.
 pub fn says_loaded() -> String {
     format!("{NAME}: loaded, version {}", version())
 }
 
-/// What it says when it is unloaded.
+/// The message of unloading.
 pub fn says_unloaded() -> String {
     format!("{NAME}: unloaded")
 }
 
-/// Is it loaded?
+/// Returns whether the module is loaded.
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)
 }
 
-/// How many use it now.
+/// The reference count.
 pub fn users() -> u32 {
     machine::users_of_module(NAME).expect("the module is loaded")
 }
 
-/// What of the module is to be seen, if anything.
+/// The visible traces of the module.
 fn visible_traces() -> Vec<String> {
     let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
     found.extend(tracefs::systems());
@@ -171,13 +172,13 @@ fn visible_traces() -> Vec<String> {
     if is_loaded() {
         found.push("/proc/modules".into());
     }
-    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
-    // own: what was left on either list would be called into.
+    // Walks the kernel's list of dynamic events, and calls every registered type's match function:
+    // a stale entry in either list would be called.
     found.extend(dynamic::user_lines());
     found
 }
 
-/// What the module leaves where, if anything.
+/// All traces of the module, memory included.
 fn traces_of_the_module() -> Vec<String> {
     let mut found = visible_traces();
     let caches = machine::slab_objects();
@@ -200,7 +201,7 @@ pub fn nothing_is_left() {
     assert_eq!(traces_of_the_module(), [""; 0], "left behind");
 }
 
-/// The same without counting memory, which takes long.
+/// Checks that no trace is visible. Leaves out memory, which takes long to count.
 #[track_caller]
 pub fn nothing_is_seen() {
     assert_eq!(visible_traces(), [""; 0], "left behind");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! File systems of several kinds, each mounted for the process that does it and its children only.
+//! File systems of several kinds, mounted in a mount namespace of the process.
 
 use crate::kit::errno::Result;
 use crate::kit::memory::PAGE;
@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// The file that each has from the start: so many bytes of zeros, which have their place in the file system. In
-/// an overlay it lies below, and is copied when it is opened.
+/// The file in each file system: `LENGTH` bytes of zeros, with their blocks allocated. In an
+/// overlay the file is in the lower directory, and copied up when opened for writing.
 const FILE: &str = "word";
 pub const LENGTH: usize = 2 * PAGE;
 
-/// Where all is mounted: a file system in memory, and the others in its directories.
+/// The mount points: a tmpfs, and the others in its directories.
 const PLACE: &str = "/mnt";
 const IMAGE: &str = "/mnt/image";
 pub const DISK: &str = "/mnt/disk";
@@ -24,14 +24,14 @@ const LOWER: &str = "/mnt/lower";
 const OVERLAY: &str = "/mnt/overlay";
 const SERVED: &str = "/mnt/served";
 
-/// What the emulator calls the directory that it serves by 9p: see `selftests/machine/vm`.
+/// The tag of the directory that the emulator serves by 9p: see `selftests/machine/vm`.
 const TAG: &str = "tests";
 
 /// `FIFREEZE` and `FITHAW`.
 const FREEZE: u64 = 0xc004_5877;
 const THAW: u64 = 0xc004_5878;
 
-/// The fewest blocks that a journal has, and how large they are.
+/// The minimum size of a journal in blocks, and the block size.
 const JOURNAL_BLOCKS: u32 = 1024;
 const BLOCK: u32 = 4096;
 
@@ -40,13 +40,13 @@ const BLOCK: u32 = 4096;
 pub enum Kind {
     /// ext4 with a journal, on a loop device.
     Ext4,
-    /// An overlay, the upper directory of which is in ext4.
+    /// An overlay with its upper directory on ext4.
     OverlayOnExt4,
-    /// An overlay, the upper directory of which is in memory.
+    /// An overlay with its upper directory on a tmpfs.
     OverlayInMemory,
     /// A directory of the emulator's host.
     NineP,
-    /// ext4 on memory that is taken for a device: files are mapped without a page cache.
+    /// ext4 on a pmem device, with files mapped without a page cache.
     Dax,
 }
 
@@ -55,10 +55,10 @@ fn must(command: &str, arguments: &[&str]) {
     assert!(succeeds(command, arguments), "{command} {arguments:?}");
 }
 
-/// The device that is memory.
+/// The pmem device.
 const MEMORY_DEVICE: &str = "/dev/pmem0";
 
-/// Does the emulator serve a directory?
+/// Returns whether the emulator serves a directory by 9p.
 fn is_served() -> bool {
     let devices = fs::read_dir("/sys/bus/virtio/drivers/9pnet_virtio");
     let mut devices = devices.into_iter().flatten().flatten();
@@ -68,7 +68,7 @@ fn is_served() -> bool {
     })
 }
 
-/// Why there can be no file system of this kind here, if there can be none.
+/// Returns why there can be no file system of this kind.
 pub fn obstacle(kind: Kind) -> Option<String> {
     let modules: &[&str] = match kind {
         Kind::Ext4 => &["loop", "ext4"],
@@ -93,21 +93,22 @@ fn has_memory_device() -> bool {
     memory.contains("Persistent Memory")
 }
 
-/// A mounted file system. It goes with the mounts of the process that made it.
+/// A mounted file system, which lasts as long as the process's mount namespace.
 pub struct Mounted {
-    /// A directory in it.
+    /// The directory of the file.
     pub directory: String,
 }
 
 impl Mounted {
-    /// Mounts one, empty but for what it begins with.
+    /// Mounts a file system that is empty except for its file.
     pub fn new(kind: Kind) -> Mounted {
         os::own_mounts();
         must("mount", &["-t", "tmpfs", "tests", PLACE]);
         for directory in [DISK, LOWER, OVERLAY, SERVED] {
             fs::create_dir(directory).expect("mkdir");
         }
-        // Made before the overlay, which does not look for what changes below.
+        // Made before the overlay is mounted, which does not support changes of the lower
+        // directory.
         make_file(LOWER);
         let directory = match kind {
             Kind::Ext4 => {
@@ -151,14 +152,14 @@ impl Mounted {
         open(&format!("{}/{FILE}", self.directory))
     }
 
-    /// Suspends all that changes the file system, until the result is dropped.
+    /// Freezes the file system until the result is dropped.
     pub fn freeze(&self) -> Frozen {
         let directory = File::open(&self.directory).expect("open a directory");
         os::ioctl(&directory, FREEZE, 0).expect("FIFREEZE");
         Frozen { directory }
     }
 
-    /// Writes to a new file until there is no room left, and then removes what it can.
+    /// Fills the file system until no block is free.
     pub fn fill(&self) -> Filled {
         let path = format!("{}/filler", self.directory);
         let file = File::create(&path).expect("make a file");
@@ -181,7 +182,7 @@ fn open(path: &str) -> File {
     file.expect("open a file")
 }
 
-/// Takes what room there is until dropped.
+/// The file that fills a file system; removed when dropped.
 pub struct Filled {
     path: String,
 }
@@ -192,7 +193,7 @@ impl Drop for Filled {
     }
 }
 
-/// Thaws when dropped.
+/// A frozen file system; thawed when dropped.
 pub struct Frozen {
     directory: File,
 }
@@ -208,7 +209,7 @@ fn make_ext2(path: &str) {
     must("busybox", &["mke2fs", "-F", "-b", &block, "-m", "0", path]);
 }
 
-/// The start of a journal (`journal_superblock_t`, all big-endian) that has nothing in it.
+/// An empty journal (`journal_superblock_t`, all big-endian).
 fn journal() -> Vec<u8> {
     let mut journal = vec![0; (BLOCK * JOURNAL_BLOCKS) as usize];
     let numbers = [
@@ -217,18 +218,18 @@ fn journal() -> Vec<u8> {
         0,
         BLOCK,
         JOURNAL_BLOCKS,
-        1, // the first block of the log
-        1, // the first transaction
+        1, // s_first
+        1, // s_sequence
     ];
     for (number, bytes) in numbers.into_iter().zip(journal.chunks_mut(4)) {
         bytes.copy_from_slice(&u32::to_be_bytes(number));
     }
-    // The number of file systems that use it.
+    // s_nr_users
     journal[0x40..0x44].copy_from_slice(&1u32.to_be_bytes());
     journal
 }
 
-/// Has the file system in the image use a file of its own as its journal, as `tune2fs -j` does.
+/// Makes a file the journal of the file system in the image, as `tune2fs -j` does.
 fn use_journal(inode: u32) -> io::Result<()> {
     const SUPERBLOCK: u64 = 1024;
     const FEATURES: u64 = SUPERBLOCK + 0x5c;
@@ -255,12 +256,12 @@ fn mount_ext4() {
     must("umount", &[DISK]);
     use_journal(inode as u32).expect("change the image");
     mount();
-    // There is something there for each journal.
+    // The directory has an entry for each journal.
     let device = fs::read_dir("/proc/fs/jbd2").map(|journals| journals.count());
     assert!(device.is_ok_and(|count| count > 0), "there is no journal");
 }
 
-/// The upper directory is on the disk, if there is one: else in memory.
+/// Mounts an overlay, with the upper directory on the disk if that is mounted, else on the tmpfs.
 fn mount_overlay() {
     let (upper, work) = (format!("{DISK}/upper"), format!("{DISK}/work"));
     for directory in [&upper, &work] {
@@ -273,7 +274,7 @@ fn mount_overlay() {
     );
 }
 
-/// Has the kernel forget the pages of a file that are clean and that no mapping holds.
+/// Drops the clean, unmapped pages of a file from the page cache.
 pub fn forget_pages(file: &File) -> Result<()> {
     os::advise_file(file, libc::POSIX_FADV_DONTNEED)
 }

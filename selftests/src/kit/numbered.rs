@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that tell their writer, their number and whether they are whole; and threads that write them
-//! while something is done to the buffers.
+//! Records with their writer, their number and a checksum, and threads that write them while the
+//! test operates on the buffers.
 
 use crate::kit::abi::location;
 use crate::kit::errno::Errno;
@@ -15,13 +15,13 @@ use std::thread;
 
 const FIELDS: &str = "u32 writer; u32 n; u64 sum; __rel_loc u8[] filling";
 
-/// What follows from the numbers, and covers the filling.
+/// The checksum of the numbers and the filling.
 fn sum(writer: u32, n: u32, filling: &[u8]) -> u64 {
     let filling: u64 = filling.iter().map(|&byte| u64::from(byte)).sum();
     filling + u64::from(n) * 1000 + u64::from(writer)
 }
 
-/// The filling follows from the numbers, and so does its length.
+/// The filling, with a content and a length that depend on the numbers.
 fn filling(writer: u32, n: u32) -> Vec<u8> {
     let length = (writer * 31 + n.wrapping_mul(7)) % 90;
     (0..length).map(|i| (writer + n + i) as u8).collect()
@@ -38,20 +38,21 @@ fn payload(writer: u32, n: u32) -> Vec<u8> {
     bytes
 }
 
-/// Looks at records: each must be whole, and each writer's in the order in which it wrote them. Records may be missing.
+/// Checks that records are whole, and that those of each writer are in order. Records may be
+/// missing.
 #[derive(Default)]
 pub struct Order {
-    /// When each was written, by whom, and as which of its records.
+    /// Time, writer and number of each record.
     seen: Vec<(u64, u32, u32)>,
 }
 
 impl Order {
-    /// How many there were.
+    /// The number of records.
     pub fn count(&self) -> usize {
         self.seen.len()
     }
 
-    /// Looks at records. Returns how many they are.
+    /// Adds records. Returns their number.
     #[track_caller]
     pub fn see(&mut self, records: &[(u64, Record)]) -> usize {
         for (time, record) in records {
@@ -67,9 +68,9 @@ impl Order {
         records.len()
     }
 
-    /// Looks at records that were printed, each with its time: `NAME: writer=0x1 (1) n=0x5 (5) ...`. They may be in any
-    /// order: while records are overwritten the kernel's iterator, which merges the buffers of several processors, puts
-    /// some behind later ones. Returns how many they are.
+    /// Adds records in the form of `trace`, each with its time: `NAME: writer=0x1 (1) n=0x5 (5)
+    /// ...`. Their order is not checked here: while the buffers are overwritten, the kernel's
+    /// iterator, which merges the per-CPU buffers, can return some late. Returns their number.
     #[track_caller]
     pub fn see_lines(&mut self, lines: &[(u64, String)]) -> usize {
         for (time, line) in lines {
@@ -86,7 +87,7 @@ impl Order {
         lines.len()
     }
 
-    /// Now that all were seen: each writer's must be in order.
+    /// Checks the order of all records.
     #[track_caller]
     pub fn judge(mut self) {
         self.seen.sort_unstable();
@@ -99,11 +100,11 @@ impl Order {
     }
 }
 
-/// An event of such records, and how many each writer has written.
+/// An event with such records, and the next number of each writer.
 pub struct Numbered {
     pub event: Event,
     next: Vec<AtomicU32>,
-    /// How many writes were taken, and how many refused as nothing was attached.
+    /// The number of successful writes, and of those refused because the event was not attached.
     taken: AtomicU64,
     refused: AtomicU64,
     done: AtomicBool,
@@ -121,8 +122,8 @@ impl Numbered {
         }
     }
 
-    /// A new instance, whose clock counts: so the order of records is that in which they were written, on whatever
-    /// processor.
+    /// Makes an instance whose clock is a counter, so that the order of records across CPUs is that
+    /// of the writes.
     pub fn instance(&self, name: &str, kilobytes: u32) -> TraceInstance {
         let tracer = TraceInstance::instance(name);
         tracer.control("trace_clock", "counter");
@@ -130,13 +131,13 @@ impl Numbered {
         tracer
     }
 
-    /// Takes an instance's records, or a few hundred of them if there are more.
+    /// Takes an instance's records, at most a few hundred.
     pub fn take(&self, tracer: &TraceInstance) -> Vec<(u64, Record)> {
         const PAGES: usize = 32;
         tracer.take_timed_records(self.event.id(), PAGES)
     }
 
-    /// Has a writer write its next record. Returns whether anything was attached.
+    /// Writes a writer's next record. Returns whether the event was attached.
     #[track_caller]
     pub fn write(&self, writer: usize) -> bool {
         let n = self.next[writer].fetch_add(1, Ordering::Relaxed);
@@ -164,7 +165,7 @@ impl Numbered {
         }
     }
 
-    /// Has all writers write, each in a thread, while `run` goes on.
+    /// Runs `run` while all writers write, each in a thread.
     pub fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
         self.done.store(false, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -180,19 +181,20 @@ impl Numbered {
         })
     }
 
-    /// Waits until so many more records have been taken.
+    /// Waits until `more` more records have been taken.
     #[track_caller]
     pub fn wait_taken(&self, more: u64) {
         wait_more("records to be taken", &self.taken, more);
     }
 
-    /// Waits until so many more records have been refused.
+    /// Waits until `more` more records have been refused.
     #[track_caller]
     pub fn wait_refused(&self, more: u64) {
         wait_more("records to be refused", &self.refused, more);
     }
 
-    /// While nothing is written: an instance that is attached records each of these, and nothing else.
+    /// Checks that an attached instance records these writes and nothing else. No other writes may
+    /// be under way.
     #[track_caller]
     pub fn all_is_recorded(&self, tracer: &TraceInstance) {
         const COUNT: usize = 40;

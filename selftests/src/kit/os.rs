@@ -13,20 +13,20 @@ use std::time::Duration;
 fn check(ret: libc::c_long) -> Result<libc::c_long> {
     match ret {
         -1 => Err(Errno::last()),
-        // A call of the kernel's that returned what is no errno.
+        // A raw system call returned an invalid error number.
         ..-1 => Err(Errno(-ret as i32)),
         _ => Ok(ret),
     }
 }
 
-/// Forks. `Ok(0)` is the child, which has this thread only: a process with more threads must not
-/// call it, as the child might find their locks held for ever.
+/// Forks. `Ok(0)` is returned in the child, which has this thread only. Other threads of the
+/// process must hold no lock, as the child would find it locked for ever.
 pub fn fork() -> Result<i32> {
     // SAFETY: The child of a process with one thread is as sound as that process.
     check(unsafe { libc::fork() }.into()).map(|pid| pid as i32)
 }
 
-/// Ends the process, running nothing on the way.
+/// Ends the process without running exit handlers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
     unsafe { libc::_exit(code) }
@@ -38,8 +38,8 @@ pub fn kill(pid: i32, signal: i32) -> Result<()> {
     check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
 }
 
-/// Reaps a child of the process (group), or with `WNOHANG` in `flags` looks whether it could.
-/// Returns its pid, 0 if none has ended, and its status as `waitpid` gives it.
+/// Reaps a child, or a child of the process group; with `WNOHANG` in `flags`, without waiting.
+/// Returns its pid, 0 if none has ended, and its status in the format of `waitpid`.
 pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
     let mut status = 0;
     // SAFETY: `status` is ours for the call.
@@ -47,7 +47,7 @@ pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
     Ok((pid as i32, status))
 }
 
-/// Waits until the child `pid` has ended, without reaping it. False if `limit` passed first.
+/// Waits until the child `pid` has ended, without reaping it. Returns false on a timeout.
 pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
     // SAFETY: Touches no memory of ours.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -63,7 +63,7 @@ pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
     Ok(ready > 0)
 }
 
-/// Has the memory of a process given back that is being killed, before it gets to that itself.
+/// Releases the memory of a process that is being killed, ahead of its own exit.
 pub fn release_memory(pid: i32) -> Result<()> {
     // SAFETY: Takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -79,13 +79,13 @@ pub fn own_group() {
     unsafe { libc::setpgid(0, 0) };
 }
 
-/// Has orphans among this process's descendants reparented to it.
+/// Makes this process the one to which its orphaned descendants are reparented.
 pub fn adopt_orphans() {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes a number.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// The user, and the group, that own nothing.
+/// The user and the group without privileges, those of overflow ids.
 pub const UNPRIVILEGED: u32 = 65534;
 
 /// Gives up all privileges of this process, for good: user, groups and capabilities.
@@ -100,7 +100,7 @@ pub fn become_unprivileged() {
         .expect("setresuid");
 }
 
-/// A privilege that a process can have without being root.
+/// A capability that a test gives to a process without root.
 #[derive(Clone, Copy)]
 pub enum Capability {
     SysAdmin = 21,
@@ -108,13 +108,13 @@ pub enum Capability {
     Perfmon = 38,
 }
 
-/// The user that this process runs for, and the one that it has the rights of.
+/// The real and the effective user of this process.
 pub fn users() -> (u32, u32) {
     // SAFETY: Touch no memory.
     unsafe { (libc::getuid(), libc::geteuid()) }
 }
 
-/// Lets this process, and its children, have so many files open.
+/// Sets the limit on open files of this process and its children.
 pub fn allow_open_files(most: u64) {
     let limit = libc::rlimit {
         rlim_cur: most,
@@ -124,7 +124,7 @@ pub fn allow_open_files(most: u64) {
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.into()).expect("setrlimit");
 }
 
-/// Gives up all privileges of this process but one, for good.
+/// Gives up all privileges of this process except one capability, for good.
 pub fn become_unprivileged_but(kept: Option<Capability>) {
     // SAFETY: PR_SET_KEEPCAPS takes a number.
     check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }.into()).expect("prctl");
@@ -138,7 +138,7 @@ impl Capability {
     }
 }
 
-/// Leaves this process, whatever its user, with the capabilities only that `kept` has bits for.
+/// Limits the capabilities of this process to those in `kept`, for any user.
 pub fn keep_capabilities(kept: u64) {
     const VERSION: u32 = 0x2008_0522;
     let (low, high) = (kept as u32, (kept >> 32) as u32);
@@ -150,7 +150,7 @@ pub fn keep_capabilities(kept: u64) {
         .expect("capset");
 }
 
-/// A pipe: the end to read and the end to write.
+/// Makes a pipe: the end to read and the end to write.
 pub fn pipe() -> Result<(File, File)> {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
@@ -159,7 +159,7 @@ pub fn pipe() -> Result<(File, File)> {
     Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
 }
 
-/// Is there something to read, within `limit`?
+/// Returns whether the file becomes readable within `limit`.
 pub fn is_readable(file: &File, limit: Duration) -> bool {
     let mut poll = libc::pollfd {
         fd: file.as_raw_fd(),
@@ -170,38 +170,38 @@ pub fn is_readable(file: &File, limit: Duration) -> bool {
     unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) > 0 }
 }
 
-/// Makes reads and writes of a file give EAGAIN instead of waiting.
+/// Makes reads and writes of a file fail with EAGAIN instead of waiting.
 pub fn set_nonblocking(file: &File) {
     // SAFETY: F_SETFL takes a number.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
 }
 
-/// An ioctl whose argument is an address, good or bad on purpose.
+/// An ioctl whose argument is an address, valid or not.
 ///
-/// The kernel writes at that address what the call defines. Callers pass addresses of byte buffers
-/// they own, of a [`Mapping`](crate::kit::memory::Mapping), or such that nothing of ours lies there.
+/// The kernel may write at the address. Callers pass addresses of byte buffers that they own, of a
+/// [`Mapping`](crate::kit::memory::Mapping), or of nothing mapped by this process.
 pub fn ioctl(file: &File, command: u64, argument: u64) -> Result<i32> {
     // SAFETY: By the rule above the kernel writes to nothing that Rust relies on.
     let ret = unsafe { libc::ioctl(file.as_raw_fd(), command, argument) };
     check(ret.into()).map(|ret| ret as i32)
 }
 
-/// Can a 64-bit program make the calls of 32-bit ones? Elsewhere only these can: see `behaviour/compat.rs`.
+/// Whether a 64-bit program can make 32-bit system calls. If not, see `behaviour/compat.rs`.
 pub const HAS_CALLS_OF_32_BITS: bool = cfg!(target_arch = "x86_64");
 
-/// The same as a 32-bit program does it, of which the kernel sees 32-bit numbers only.
+/// The same as a 32-bit system call, with 32-bit numbers.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn ioctl_32(_: &File, _: u32, _: u32) -> Result<i32> {
     panic!("no call of a 32-bit program can be made here");
 }
 
-/// The same as a 32-bit program does it, of which the kernel sees 32-bit numbers only.
+/// The same as a 32-bit system call, with 32-bit numbers.
 #[cfg(target_arch = "x86_64")]
 pub fn ioctl_32(file: &File, command: u32, argument: u32) -> Result<i32> {
     const NUMBER: u64 = 54;
     let ret: u64;
-    // SAFETY: The rule of `ioctl` holds. The call takes its numbers in rbx, rcx and rdx, returns in
-    // rax and changes r8 to r11 at most; rbx, which the compiler keeps for itself, is put back.
+    // SAFETY: The rule of `ioctl` holds. The call takes its arguments in rbx, rcx and rdx, returns
+    // in rax and changes r8 to r11 at most; rbx, which is reserved by the compiler, is restored.
     unsafe {
         std::arch::asm!(
             "xchg rbx, {file}",
@@ -223,7 +223,7 @@ pub fn ioctl_32(file: &File, command: u32, argument: u32) -> Result<i32> {
     }
 }
 
-/// Has the kernel take addresses with a tag in their top byte from the calling thread.
+/// Enables tagged addresses in system calls of the calling thread.
 #[cfg(target_arch = "aarch64")]
 pub fn allow_tags() {
     const PR_SET_TAGGED_ADDR_CTRL: i32 = 55;
@@ -234,13 +234,13 @@ pub fn allow_tags() {
     assert_eq!(ret, 0, "tagged addresses: {:?}", Errno::last());
 }
 
-/// Keeps a file open when this process executes a program.
+/// Keeps a file open across execve.
 pub fn keep_at_exec(file: &File) {
     // SAFETY: F_SETFD takes a number.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
 }
 
-/// Has the children of this process vanish when they end: no wait for them is needed.
+/// Makes the kernel reap the children of this process when they end.
 pub fn forget_children() {
     // SAFETY: SIG_IGN runs nothing of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -289,7 +289,7 @@ pub fn kernel_version() -> (u32, u32) {
     }
 }
 
-/// Says why a test cannot be run that takes what came after 6.12.
+/// Returns whether the kernel is 6.12, as the obstacle of tests that need a later one.
 pub fn is_of_6_12() -> Option<String> {
     (kernel_version() == (6, 12)).then(|| "this kernel is 6.12".into())
 }
@@ -307,7 +307,7 @@ pub fn cpus() -> Vec<usize> {
         .collect()
 }
 
-/// A file in memory with a page size's worth of zeros in it.
+/// Makes a file in memory with `length` bytes of zeros.
 pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
     let fd = check(unsafe { libc::memfd_create(c"selftests".as_ptr(), libc::MFD_CLOEXEC) }.into())
@@ -318,7 +318,7 @@ pub fn memory_file(length: u64) -> File {
     file
 }
 
-/// Has the pages of a file written back that are dirty, and does not wait for that.
+/// Starts writeback of the dirty pages of a file, without waiting for its end.
 pub fn start_writeback(file: &File) {
     let (all, how) = (0, libc::SYNC_FILE_RANGE_WRITE);
     // SAFETY: Takes numbers only.
@@ -335,14 +335,14 @@ pub fn advise_file(file: &File, advice: i32) -> Result<()> {
     }
 }
 
-/// Takes a part of a file away, and leaves zeros there.
+/// Punches a hole into a file.
 pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
     let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: Takes numbers only.
     check(unsafe { libc::fallocate(file.as_raw_fd(), how, from, length) }.into()).map(drop)
 }
 
-/// A file at which page faults of this process wait for an answer.
+/// Makes a userfaultfd, which handles page faults of this process.
 pub fn userfaultfd() -> Result<File> {
     // SAFETY: Takes a number.
     let fd = check(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
@@ -350,7 +350,7 @@ pub fn userfaultfd() -> Result<File> {
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
-/// Waits while a word of shared memory has this value, and may return at any time.
+/// Waits while a word of shared memory has this value. May return early.
 pub fn wait_while(word: &AtomicU32, value: u32) {
     let nothing = ptr::null::<u8>();
     // SAFETY: The word is ours for the call; the kernel only reads it.
@@ -377,7 +377,7 @@ pub fn load_module(file: &File, parameters: &CStr) -> Result<()> {
     check(ret).map(drop)
 }
 
-/// Unloads a module, or says at once why not.
+/// Unloads a module, without waiting for its users.
 pub fn unload_module(name: &CStr) -> Result<()> {
     // SAFETY: `name` is a C string that lives through the call.
     let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
@@ -387,7 +387,7 @@ pub fn unload_module(name: &CStr) -> Result<()> {
 const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
 const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
-/// `perf_event_open` with the attributes as bytes; in the group of another event, if there is one.
+/// `perf_event_open` with the attributes as bytes, and a group leader or none.
 pub fn perf_event_open(
     attributes: &[u8],
     pid: i32,
@@ -398,7 +398,7 @@ pub fn perf_event_open(
     open_perf(attributes, pid, cpu, leader, 0)
 }
 
-/// The same for the tasks in a control group, of which this is the directory.
+/// The same for the tasks in a control group, by its directory.
 pub fn perf_event_open_in_cgroup(attributes: &[u8], cgroup: &File, cpu: i32) -> Result<File> {
     open_perf(
         attributes,
@@ -411,7 +411,8 @@ pub fn perf_event_open_in_cgroup(attributes: &[u8], cgroup: &File, cpu: i32) -> 
 
 fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -> Result<File> {
     assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
-    // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
+    // SAFETY: The kernel reads as many bytes as the size field of the attributes, which is their
+    // length.
     let fd = check(unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -426,12 +427,13 @@ fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
-/// The `bpf` call, whose arguments are 64-bit words, some of them addresses.
+/// The `bpf` call, with 64-bit words as arguments, some of them addresses.
 ///
-/// The kernel writes to the words, and at those addresses what the command defines. Callers pass
+/// The kernel may write to the words, and to the addresses that the command defines. Callers pass
 /// addresses of buffers that they own and that live through the call.
 pub fn bpf(command: i32, arguments: &mut [u64]) -> Result<i32> {
-    // SAFETY: The kernel reads and writes as many bytes as it is told; the rest by the rule above.
+    // SAFETY: The kernel accesses the words within the given size, and the addresses by the rule
+    // above.
     let ret = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -450,19 +452,19 @@ pub fn bpf_file(command: i32, arguments: &mut [u64]) -> Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// The calling thread, as the kernel numbers it.
+/// The id of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::gettid() }
 }
 
-/// Gives this process mounts of its own: what it mounts from now on no other process sees.
+/// Gives this process a private mount namespace.
 pub fn own_mounts() {
     unshare(libc::CLONE_NEWNS);
     mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE);
 }
 
-/// Gives this process namespaces of its own, of the kinds that the flags of clone name.
+/// Gives this process new namespaces, by the flags of `clone`.
 pub fn unshare(flags: i32) {
     // SAFETY: Takes a number only.
     check(unsafe { libc::unshare(flags) }.into()).expect("unshare");
@@ -476,25 +478,25 @@ pub fn mount(from: &CStr, to: &CStr, flags: u64) {
     check(ret.into()).expect("mount");
 }
 
-/// Unmounts what is mounted there last, for every look-up from now on.
+/// Detaches the topmost mount at a place.
 pub fn unmount(place: &CStr) -> Result<()> {
     // SAFETY: `place` is a C string that lives through the call.
     check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
 }
 
-/// Makes a pipe with a name.
+/// Makes a FIFO.
 pub fn named_pipe(path: &CStr) {
     // SAFETY: `path` is a C string that lives through the call.
     check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }.into()).expect("mkfifo");
 }
 
-/// Has a signal do nothing to this process but interrupt what it waits for; with SA_RESTART among the
-/// `flags`, that goes on then.
+/// Makes a signal only interrupt system calls of this process; with SA_RESTART among the `flags`,
+/// they are restarted.
 pub fn do_nothing_at(signal: i32, flags: i32) {
     count_at(signal, flags);
 }
 
-/// The signals that were counted in this process, and before its fork in its parent.
+/// The number of counted signals, with those of the parent before the fork.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
 /// How many signals have been counted by [`count_at`].
@@ -502,7 +504,7 @@ pub fn counted() -> u32 {
     COUNTED.load(Ordering::Relaxed)
 }
 
-/// The same, and counts them.
+/// Counts a signal with [`counted`], apart from which this is [`do_nothing_at`].
 pub fn count_at(signal: i32, flags: i32) {
     extern "C" fn count(_signal: i32) {
         COUNTED.fetch_add(1, Ordering::Relaxed);
@@ -516,7 +518,7 @@ pub fn count_at(signal: i32, flags: i32) {
     check(ret.into()).expect("sigaction");
 }
 
-/// Has the calling thread hold a signal back, or take it.
+/// Blocks or unblocks a signal for the calling thread.
 pub fn set_blocked(signal: i32, blocked: bool) {
     let how = [libc::SIG_UNBLOCK, libc::SIG_BLOCK][usize::from(blocked)];
     // SAFETY: A set of signals is plain data, for which zero is valid.
@@ -528,7 +530,7 @@ pub fn set_blocked(signal: i32, blocked: bool) {
     assert_eq!(error, 0, "pthread_sigmask");
 }
 
-/// Has SIGALRM sent to this process after a time below a second.
+/// Sends SIGALRM to this process after a time below a second.
 pub fn alarm_in(time: Duration) {
     let once = libc::itimerval {
         it_interval: libc::timeval {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other processes do while one waits for its memory: none of it may wait, too.
+//! Operations of other processes while one waits for its memory: none of them may be blocked.
 //!
-//! Each op is done by a task of its own. One that hangs in the kernel may be beyond SIGKILL; it is
-//! left behind, and goes when the memory comes.
+//! Each op runs in a task of its own. An op that hangs in the kernel may not react to SIGKILL; it
+//! is left behind, and ends when the memory becomes available.
 
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Child, Word};
@@ -21,18 +21,19 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long an op may take: a thousand times as long as it does.
+/// The limit of an op, a thousand times the usual.
 fn limit() -> Duration {
     Duration::from_secs(10) * machine::slowness()
 }
 
-/// How many milliseconds half of the ops may take beside a few processes that wait for their memory.
+/// The limit of the median of all ops in milliseconds, beside a few processes that wait for their
+/// memory.
 const MAX_OP_MS: u64 = 700;
 
-/// The same for an op of each kind, as a multiple of that.
+/// The limit of the median of each kind of op, as a multiple of that.
 const MAX_OF_A_KIND: u64 = 4;
 
-/// What was done, and what was not.
+/// The ops that hung, and the times of the others.
 #[derive(Default)]
 pub struct Ops {
     late: Vec<String>,
@@ -41,7 +42,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Forks a task that runs `run`, and waits until it has ended, but not for long.
+    /// Runs `run` in a new task, and waits for its end until the limit.
     pub fn has(&mut self, op: &str, run: impl FnOnce()) {
         let start = Instant::now();
         let pid = os::fork().expect("fork");
@@ -64,7 +65,7 @@ impl Ops {
         }
     }
 
-    /// Says how long all took, and panics unless half of them, and half of each kind, took little time.
+    /// Prints the times, and panics if the median of all ops, or of one kind, exceeds its limit.
     #[track_caller]
     fn judge_times(&self, most: u64) {
         let mut all = Latencies::default();
@@ -73,7 +74,7 @@ impl Ops {
         let longest = longest.map(|(op, _)| op.as_str()).unwrap_or_default();
         let what = format!("{} ops beside it, the longest: {longest}", all.count());
         all.judge(&what, most);
-        // An op that takes longer than its limit has no time.
+        // An op that exceeds its own limit has no time, so the limit of the median must be below.
         let most = Duration::from_millis(most * MAX_OF_A_KIND) * machine::slowness();
         let most = most.min(limit() / 2);
         for (op, times) in &self.times {
@@ -85,7 +86,7 @@ impl Ops {
         }
     }
 
-    /// Panics if something was not done, or not in time, once `let_go` has ended what may be in its way.
+    /// Panics if an op hung or failed, once `let_go` has removed the cause.
     #[track_caller]
     pub fn judge(&self, let_go: impl FnOnce()) {
         if !self.late.is_empty() {
@@ -95,18 +96,19 @@ impl Ops {
     }
 }
 
-/// Processes that have registered what they use before others begin to wait.
+/// Processes that registered before others begin to wait.
 pub struct OtherTasks {
-    /// What they share with the processes that wait.
+    /// The event that they share with the processes that wait.
     event: String,
     children: Vec<Child>,
-    /// The same, to be forked. A fork that hangs takes it along.
+    /// One more process with that event, to be forked. A fork that hangs blocks the process.
     parent: Child,
-    /// Has registered another event, and nothing else.
+    /// A process with another event only.
     other: Vec<Child>,
-    /// Have one event each, and leave. None after the first time.
+    /// Processes with one event each, which end. None after the first round.
     leaving: Option<[Child; 3]>,
-    /// Those that have left, or hang at it, in the same order: reaped with the others.
+    /// The same after their end, in the same order: reaped with the others, as one may hang in its
+    /// end.
     left: Option<[Child; 3]>,
     pub ops: Ops,
 }
@@ -114,7 +116,7 @@ pub struct OtherTasks {
 const OTHER: &str = "st_by_other";
 const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
 
-/// A process that registers an event, and then does as it is told.
+/// Forks a process that registers an event, and then serves.
 fn serving(name: &str) -> Child {
     let mut child = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
@@ -125,7 +127,7 @@ fn serving(name: &str) -> Child {
     child
 }
 
-/// A process that registers an event, and then leaves as it is told.
+/// Forks a process that registers an event, and then ends as ordered.
 fn leaving(how: &str) -> Child {
     let mut child = child::fork(|line| {
         let _event = Event::new(&format!("st_by_{how} u32 a"));
@@ -141,10 +143,10 @@ fn leaving(how: &str) -> Child {
 }
 
 impl OtherTasks {
-    /// Of processes that wait for their memory and have registered `event`.
+    /// For processes that wait for their memory and have registered `event`.
     ///
-    /// The caller must have registered nothing, and have no memory mapped that is waited for: its
-    /// children do the ops.
+    /// The caller must have no registrations, and no mapping of the memory that is waited for, as
+    /// its children run the ops.
     pub fn new(event: &str) -> OtherTasks {
         OtherTasks {
             event: event.into(),
@@ -157,7 +159,7 @@ impl OtherTasks {
         }
     }
 
-    /// Does everything. How that went, [`Ops::judge`] tells. Leaves the event disabled.
+    /// Runs all ops, and leaves the event disabled. [`Ops::judge`] checks the result.
     pub fn carry_on(&mut self) {
         let OtherTasks {
             event,
@@ -250,7 +252,7 @@ impl OtherTasks {
             assert!(text.contains(event), "{text}");
         });
 
-        // At last, as it holds up all that is asked of them later.
+        // Last, as a fork that hangs blocks the parent for all later orders.
         ops.has("a registered process is forked", || {
             tell(parent, Word::Fork)
         });
@@ -264,9 +266,9 @@ impl OtherTasks {
 }
 
 impl OtherTasks {
-    /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
-    /// the ops must have been done within `most` milliseconds, and half of each kind within four times as much, or half of what an op
-    /// may take.
+    /// Prints the times, and ends all processes. No process may be waiting for its memory any more.
+    /// The limit of the median is `most` milliseconds for all ops, and for each kind four times as
+    /// much, or half of the limit of an op.
     #[track_caller]
     pub fn end_within(self, most: u64) {
         self.ops.judge_times(most);
@@ -274,12 +276,12 @@ impl OtherTasks {
         end(children.chain(self.other).collect());
         if let Some([exited, executing, killed]) = self.left {
             exited.join();
-            // It lives on as another program.
+            // Still runs, as another program.
             executing.kill();
             killed.kill();
         }
     }
-    /// The same, beside a few.
+    /// The same with the limit for a few waiting processes.
     #[track_caller]
     pub fn end(self) {
         self.end_within(MAX_OP_MS);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Payloads with data behind the fields, and the locations that point at it.
+//! Payloads with dynamic data behind the fields, and the values of their location fields.
 
 use crate::kit::abi::location;
 
-/// So many bytes, which differ from one length to the next, and from one place to most others.
+/// Makes `length` bytes that differ by length and mostly by position.
 pub fn bytes(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at / 251 * 7 + at + length) as u8)
         .collect()
 }
 
-/// Bytes of the common fields, from which `__data_loc` counts.
+/// The size of the common fields, which the offset of `__data_loc` includes.
 const COMMON_FIELDS: usize = 8;
 
 /// The value of one field.
@@ -27,7 +27,7 @@ pub enum Value<'a> {
 
 use Value::{Data, Fixed, Rel};
 
-/// A payload of these fields, their data behind them in the same order.
+/// A payload of these fields, with the data behind them in the same order.
 pub fn payload(values: &[Value]) -> Vec<u8> {
     let size = |value: &Value| match value {
         Fixed(bytes) => bytes.len(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! perf attached to an event: counting, and sampling into a ring of our own.
+//! perf attached to an event: counting, and sampling into a ring.
 
 use crate::kit::bpf::Program;
 use crate::kit::cgroup::Cgroup;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const PERF_TYPE_SOFTWARE: u32 = 1;
 pub const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_COUNT_SW_DUMMY: u64 = 9;
-/// What can be in a sample, by its bit in the attributes' `sample_type`.
+/// Bits of `sample_type`.
 pub const SAMPLE_IP: u64 = 1 << 0;
 pub const SAMPLE_TID: u64 = 1 << 1;
 pub const SAMPLE_TIME: u64 = 1 << 2;
@@ -37,7 +37,7 @@ pub const SAMPLE_REGS_INTR: u64 = 1 << 18;
 pub const SAMPLE_PHYS_ADDR: u64 = 1 << 19;
 pub const SAMPLE_DATA_PAGE_SIZE: u64 = 1 << 22;
 pub const SAMPLE_CODE_PAGE_SIZE: u64 = 1 << 23;
-/// Those that take a word each, in front of the others.
+/// Those of one word each, in front of the others.
 const SAMPLE_WORDS: u64 = SAMPLE_IDENTIFIER
     | SAMPLE_IP
     | SAMPLE_TID
@@ -47,20 +47,20 @@ const SAMPLE_WORDS: u64 = SAMPLE_IDENTIFIER
     | SAMPLE_STREAM_ID
     | SAMPLE_CPU
     | SAMPLE_PERIOD;
-/// The same behind them.
+/// Those of one word each, behind the others.
 const SAMPLE_WORDS_BEHIND: u64 = SAMPLE_WEIGHT
     | SAMPLE_DATA_SRC
     | SAMPLE_TRANSACTION
     | SAMPLE_PHYS_ADDR
     | SAMPLE_DATA_PAGE_SIZE
     | SAMPLE_CODE_PAGE_SIZE;
-/// Flags among the attributes.
+/// Flags of the attributes.
 pub const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 pub const WRITE_BACKWARD: u64 = 1 << 27;
 pub const REMOVE_ON_EXEC: u64 = 1 << 36;
 pub const SIGTRAP: u64 = 1 << 37;
-/// What [`SAMPLE_READ`] reads: all counts of the group, and how many there are.
+/// `read_format` of [`SAMPLE_READ`]: the number of events in the group, and all their counts.
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_THROTTLE: u32 = 5;
@@ -70,36 +70,37 @@ const PERF_RECORD_SAMPLE: u32 = 9;
 /// `_IOW('$', 8, u32)`
 const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
-/// The version of the attributes that has `sig_data`.
+/// The size of the attributes up to `sig_data`.
 const ATTRIBUTES_SIZE: usize = 128;
 
-/// What the samples of an event hold. 0 is none, or the kernel's default.
+/// The content of the samples of an event. 0 is none, or the kernel's default.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Bits of `SAMPLE_...`; the record, [`SAMPLE_RAW`], always is in them.
+    /// Bits `SAMPLE_...`; [`SAMPLE_RAW`], the record, is always added.
     pub kind: u64,
     pub max_stack: u16,
     pub regs_user: u64,
     pub regs_intr: u64,
     pub stack_user: u32,
-    /// For [`SAMPLE_READ`]: the counts of its whole group, not its own only.
+    /// For [`SAMPLE_READ`]: the counts of the whole group.
     pub reads_group: bool,
-    /// Of what happens in user space only, which records are not.
+    /// `exclude_kernel`, which excludes records.
     pub user_only: bool,
-    /// Bits of [`INHERIT`] and its like.
+    /// Bits such as [`INHERIT`].
     pub flags: u64,
-    /// What the signal tells, with [`SIGTRAP`].
+    /// `sig_data`, for [`SIGTRAP`].
     pub signal_data: u64,
 }
 
-/// The most entries of a call chain, where [`Sample::max_stack`] is 0.
+/// The maximum length of a call chain if [`Sample::max_stack`] is 0.
 pub const DEFAULT_MAX_STACK: u16 = 127;
 
-/// The largest payload of a sample that holds nothing else. A larger one is too large also where no perf event is.
+/// The largest payload of a sample with nothing else. A larger one is too large even without perf
+/// events.
 pub const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
 
 impl Sample {
-    /// The record alone.
+    /// The record only.
     pub const PLAIN: Sample = Sample {
         kind: 0,
         max_stack: 0,
@@ -112,13 +113,13 @@ impl Sample {
         signal_data: 0,
     };
 
-    /// A call chain of the usual length.
+    /// The record and a call chain of the default length.
     pub const CHAINS: Sample = Sample {
         kind: SAMPLE_CALLCHAIN,
         ..Sample::PLAIN
     };
 
-    /// The attributes, as the kernel takes them.
+    /// `struct perf_event_attr`.
     fn attributes(&self, kind: u32, id: u64, sample_type: u64) -> [u8; ATTRIBUTES_SIZE] {
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {
@@ -144,14 +145,14 @@ impl Sample {
         attributes
     }
 
-    /// The largest payload that a sample holds, whatever else comes into it: a sample has 16 bits for its size, which is a
-    /// multiple of 8.
+    /// The largest payload of a sample with the most other content possible: the size of a sample
+    /// has 16 bits, and is a multiple of 8.
     pub fn max_payload(&self) -> usize {
         let has = |kind| self.kind & kind != 0;
         let single = SAMPLE_WORDS | SAMPLE_WORDS_BEHIND;
         let mut words = 1 + (self.kind & single).count_ones() as usize;
         if has(SAMPLE_READ) {
-            // A group can get siblings later: 16 KB is the most that perf allows for its counts.
+            // A group can get siblings later: perf limits its counts to 16 KB.
             words += if self.reads_group { 16 * 1024 / 8 } else { 1 };
         }
         if has(SAMPLE_CALLCHAIN) {
@@ -159,7 +160,7 @@ impl Sample {
                 0 => DEFAULT_MAX_STACK,
                 max_stack => max_stack,
             };
-            // And how many there are, and eight marks.
+            // Also the length of the chain, and eight context markers.
             words += 1 + usize::from(max_stack) + 8;
         }
         if has(SAMPLE_REGS_USER) {
@@ -169,56 +170,56 @@ impl Sample {
             words += 1 + self.regs_intr.count_ones() as usize;
         }
         if has(SAMPLE_STACK_USER) {
-            // What is left of the stack may be nothing; but it is not cut where registers follow.
+            // The part of the stack that fits may be empty. It is not cut where registers follow.
             words += 3;
             if has(SAMPLE_REGS_INTR) {
                 words += self.stack_user as usize / 8;
             }
         }
-        // The length of the record takes 4 bytes, and its common fields 8.
+        // The record's length takes 4 bytes, and its common fields 8.
         (usize::from(u16::MAX) & !7) - 8 * words - 12
     }
 }
 
-/// Where the ring's first page keeps how far the kernel wrote, and how far we read.
+/// `data_head` and `data_tail` in the ring's first page.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
-/// This process and its threads to come.
+/// This process, and its later threads.
 pub const SELF: i32 = 0;
-/// Every process.
+/// All processes.
 pub const ALL_PROCESSES: i32 = -1;
-/// Every CPU. perf allows it for one process only.
+/// All CPUs, which perf allows for one process only.
 pub const ANY_CPU: i32 = -1;
 
-/// An open perf event; perf leaves the event when it is dropped.
+/// An open perf event; closed when dropped, which detaches perf from the event.
 pub struct Perf {
     file: File,
     ring: Option<Mapping>,
     kind: u64,
     reads_group: bool,
-    /// How many samples the kernel had no room for.
+    /// The number of samples for which the ring had no room.
     pub lost: u64,
 }
 
 impl Perf {
-    /// Attaches to the event with this id, to count it.
+    /// Attaches to the event with this id, as a counter.
     pub fn open(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
         Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::PLAIN)
     }
 
-    /// The same, with more attributes.
+    /// The same with other samples.
     pub fn open_with(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
         Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample)
     }
 
-    /// The same, with samples that hold nothing.
+    /// The same with empty samples.
     pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
         let sample = Sample::PLAIN;
         Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample, 0, None)
     }
 
-    /// The same, with these samples but without the record in them.
+    /// The same with samples without the record.
     pub fn open_without_records(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
         Perf::open_attributes(
             PERF_TYPE_TRACEPOINT,
@@ -231,13 +232,13 @@ impl Perf {
         )
     }
 
-    /// A sibling in the group of another's file, of what never happens.
+    /// A dummy event as a sibling in the group of another perf event.
     pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
         let (kind, id) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
         Perf::open_attributes(kind, id, pid, cpu, Sample::PLAIN, 0, Some(leader))
     }
 
-    /// The same, of the event with this id.
+    /// A sibling attached to the event with this id.
     pub fn sibling_with(
         leader: &File,
         id: u64,
@@ -249,7 +250,7 @@ impl Perf {
         Perf::open_attributes(kind, id, pid, cpu, sample, sample_type, Some(leader))
     }
 
-    /// One of this process, of what never happens.
+    /// A dummy event of this process.
     pub fn of_nothing() -> Perf {
         let perf = Perf::open_kind(
             PERF_TYPE_SOFTWARE,
@@ -261,7 +262,7 @@ impl Perf {
         perf.expect("perf_event_open")
     }
 
-    /// Maps the page that the kernel keeps for it over a page.
+    /// Maps the first page of the ring over a page.
     pub fn cover(&self, page: &Mapping, protection: i32) {
         page.cover(&self.file, protection);
     }
@@ -295,15 +296,15 @@ impl Perf {
         }
     }
 
-    /// Attaches, and gives the kernel a ring of so many pages (a power of two) for samples.
+    /// Attaches with a ring of `pages` pages (a power of two) for samples.
     pub fn sample(id: u64, pid: i32, cpu: i32, pages: usize) -> Perf {
         Perf::sample_with(id, pid, cpu, pages, Sample::PLAIN)
     }
 
-    /// The same, for samples that hold more.
+    /// The same with other samples.
     pub fn sample_with(id: u64, pid: i32, cpu: i32, pages: usize, sample: Sample) -> Perf {
         let perf = Perf::open_with(id, pid, cpu, sample).expect("perf_event_open");
-        // Where we cannot write how far we have read, the kernel overwrites what is in the ring.
+        // The kernel overwrites old samples if `data_tail` cannot be written.
         let protection = match sample.flags & WRITE_BACKWARD {
             0 => READ_WRITE,
             _ => READ,
@@ -311,14 +312,14 @@ impl Perf {
         perf.with_ring(pages, protection)
     }
 
-    /// Gives the kernel a ring of so many pages (a power of two) for its samples.
+    /// Adds a ring of `pages` pages (a power of two).
     pub fn with_ring(mut self, pages: usize, protection: i32) -> Perf {
         let ring = Mapping::of_file(&self.file, 1 + pages, protection, libc::MAP_SHARED);
         self.ring = Some(ring.expect("mmap of the perf ring"));
         self
     }
 
-    /// Attaches to an event of the tasks in a control group: one ring for each CPU.
+    /// Attaches to an event of the tasks in a control group, with one ring for each CPU.
     pub fn sample_in_cgroup(id: u64, cgroup: &Cgroup, pages: usize) -> Vec<Perf> {
         let (sample, sample_type) = (Sample::PLAIN, SAMPLE_RAW);
         let attributes = sample.attributes(PERF_TYPE_TRACEPOINT, id, sample_type);
@@ -331,26 +332,25 @@ impl Perf {
         os::cpus().into_iter().map(of_cpu).collect()
     }
 
-    /// Attaches to an event of all processes: one ring for each CPU.
+    /// Attaches to an event of all processes, with one ring for each CPU.
     pub fn sample_everywhere(id: u64, pages: usize) -> Vec<Perf> {
         let cpus = os::cpus().into_iter();
         cpus.map(|cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages))
             .collect()
     }
 
-    /// Attaches a program to it, which stays as long as this perf event.
+    /// Attaches a program, which stays as long as this perf event.
     pub fn attach(&self, program: &Program) -> Result<()> {
         os::ioctl(&self.file, PERF_EVENT_IOC_SET_BPF, program.number() as u64).map(drop)
     }
 
-    /// Its file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// How often the event happened.
+    /// The count of the event.
     pub fn count(&self) -> u64 {
-        // In front of the counts of a group is how many these are; its own comes first.
+        // The counts of a group start with their number, then its leader's count.
         let mut bytes = [0; 4096];
         let length = (&self.file).read(&mut bytes).expect("read a perf counter");
         let at = if self.reads_group { 8 } else { 0 };
@@ -358,7 +358,7 @@ impl Perf {
         u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
     }
 
-    /// Takes all samples out of the ring: the raw data of each.
+    /// Takes the raw data of all samples out of the ring.
     pub fn take(&mut self) -> Vec<Record> {
         let samples = self.take_samples();
         samples
@@ -374,18 +374,18 @@ impl Perf {
         Record::new(&raw[4..4 + size])
     }
 
-    /// How far the kernel wrote.
+    /// `data_head`.
     pub fn head(&self) -> u64 {
         let ring = self.ring.as_ref().expect("a ring");
         ring.long(DATA_HEAD).load(Ordering::Acquire)
     }
 
-    /// How many bytes there are in the ring.
+    /// The size of the ring in bytes.
     fn ring_size(ring: &Mapping) -> usize {
         (ring.end() - ring.address()) as usize - PAGE
     }
 
-    /// So many bytes of the ring from a place on, in multiples of eight bytes as everything in it.
+    /// Reads `length` bytes of the ring, a multiple of eight as all sizes in a ring.
     fn ring_bytes(ring: &Mapping, from: u64, length: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length as usize);
         for at in (0..length).step_by(8) {
@@ -395,12 +395,12 @@ impl Perf {
         bytes
     }
 
-    /// What a ring that is written backward still has: the raw data of each sample, the newest
-    /// first. Nothing must be written meanwhile.
+    /// The samples left in a ring that is written backward: the raw data of each, the newest first.
+    /// No samples may be written meanwhile.
     pub fn newest(&self) -> Vec<Record> {
         let ring = self.ring.as_ref().expect("a ring");
         let head = self.head();
-        // The kernel began at 0, and went down.
+        // The kernel began at 0, and wrote downward.
         let written = head.wrapping_neg().min(Perf::ring_size(ring) as u64);
         let bytes = Perf::ring_bytes(ring, head, written);
 
@@ -410,7 +410,7 @@ impl Perf {
             let (kind, length) = header(rest);
             assert_eq!(kind, PERF_RECORD_SAMPLE, "what is in a ring");
             assert_length(length);
-            // The end of the oldest one may be overwritten.
+            // The end of the oldest sample may be overwritten.
             if length > rest.len() {
                 break;
             }
@@ -421,7 +421,7 @@ impl Perf {
         records
     }
 
-    /// Takes all samples out of the ring, whole, from the header on.
+    /// Takes all samples out of the ring, each with its header.
     pub fn take_samples(&mut self) -> Vec<Vec<u8>> {
         let ring = self.ring.as_ref().expect("a ring");
         let head = self.head();
@@ -450,7 +450,7 @@ impl Perf {
         records
     }
 
-    /// Where the record is in a sample.
+    /// The offset of the record in a sample.
     fn raw_at(&self, sample: &[u8]) -> usize {
         let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
         let mut at = 8 + 8 * (self.kind & SAMPLE_WORDS).count_ones() as usize;
@@ -477,14 +477,14 @@ impl Perf {
     }
 }
 
-/// The kind and the length that are in front of what is in a ring.
+/// Type and size from the header of an entry in the ring.
 fn header(bytes: &[u8]) -> (u32, usize) {
     let kind = u32::from_ne_bytes(bytes[..4].try_into().unwrap());
     let length = u16::from_ne_bytes(bytes[6..8].try_into().unwrap());
     (kind, length.into())
 }
 
-/// It is one that a header can tell of.
+/// Checks that the size of an entry is valid.
 #[track_caller]
 fn assert_length(length: usize) {
     assert!(
@@ -493,8 +493,8 @@ fn assert_length(length: usize) {
     );
 }
 
-/// A payload was recorded, and nothing else, and nothing was lost. The length of a sample is that in its header, or the ring
-/// would not be taken apart.
+/// Checks that a payload was recorded, and nothing else, and no sample lost. A wrong size in the
+/// sample's header would break the parsing of the ring.
 #[track_caller]
 pub fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
     let taken = perf.take_payloads(payload.len());

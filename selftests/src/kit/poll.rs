@@ -8,17 +8,17 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// What a file reports that can be read and written at any time.
+/// The events of a file that never blocks: EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM.
 pub const ALWAYS: u32 = 0x145;
 /// `EPOLLPRI`: the state of an event has changed.
 pub const CHANGED: u32 = 0x2;
-/// `EPOLLIN`: there is something to be read.
+/// `EPOLLIN`: the file is readable.
 pub const IN: u32 = 0x1;
-/// `POLLNVAL`: there is no such descriptor.
+/// `POLLNVAL`: the descriptor is not open.
 pub const CLOSED: u32 = 0x20;
-/// `EPOLLET`: report only what is new.
+/// `EPOLLET`: edge-triggered.
 pub const EDGE: u32 = 1 << 31;
-/// `EPOLLONESHOT`: report once, until it is modified.
+/// `EPOLLONESHOT`: disabled by the first report, until modified.
 pub const ONCE: u32 = 1 << 30;
 
 fn check(ret: libc::c_int) -> Result<libc::c_int> {
@@ -32,7 +32,7 @@ fn milliseconds(limit: Duration) -> i32 {
     i32::try_from(limit.as_millis()).expect("a limit")
 }
 
-/// What `poll()` reports of a file within a time, of what it is asked for; 0 if nothing.
+/// The result of `poll()` for these events within a time; 0 on a timeout.
 pub fn poll_for(file: &impl AsRawFd, events: u32, limit: Duration) -> u32 {
     let mut poll = libc::pollfd {
         fd: file.as_raw_fd(),
@@ -44,7 +44,7 @@ pub fn poll_for(file: &impl AsRawFd, events: u32, limit: Duration) -> u32 {
     u32::from(poll.revents as u16)
 }
 
-/// Has an event changed, says `poll()`, without waiting?
+/// Returns whether `poll()` reports a changed event, without waiting.
 pub fn has_changed(file: &impl AsRawFd) -> bool {
     poll_for(file, CHANGED, Duration::ZERO) == CHANGED
 }
@@ -55,15 +55,15 @@ pub fn wait_for_change(file: &impl AsRawFd) {
     assert_eq!(poll_for(file, CHANGED, wait::limit()), CHANGED, "no change");
 }
 
-/// The sets of `select()` in which it reports a file, when asked for all three within a time: to be read, to be written,
-/// and exceptional.
+/// Returns in which of its sets (read, write, exceptional) `select()` reports a file within a time,
+/// for the sets in `asked`.
 pub fn select(file: &impl AsRawFd, asked: [bool; 3], limit: Duration) -> [bool; 3] {
     let fd = file.as_raw_fd();
-    // SAFETY: A set of bits, of which none is a set without a file.
+    // SAFETY: An fd_set is plain bits, and zero is the empty set.
     let mut sets: [libc::fd_set; 3] = unsafe { mem::zeroed() };
     for (set, asked) in sets.iter_mut().zip(asked) {
         if asked {
-            // SAFETY: The descriptor is one that a set has a bit for, as is tested.
+            // SAFETY: `in_a_set` checks that the set has a bit for the descriptor.
             unsafe { libc::FD_SET(in_a_set(fd), set) };
         }
     }
@@ -106,7 +106,7 @@ impl Epoll {
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) }).map(drop)
     }
 
-    /// Adds a file, to be waited for with these events.
+    /// Adds a file, for these events.
     pub fn try_add(&self, file: &impl AsRawFd, events: u32) -> Result<()> {
         self.control(libc::EPOLL_CTL_ADD, file, events)
     }
@@ -117,21 +117,21 @@ impl Epoll {
         self.try_add(file, events).expect("add to the epoll set");
     }
 
-    /// Waits for other events of a file.
+    /// Changes the events of a file.
     #[track_caller]
     pub fn modify(&self, file: &impl AsRawFd, events: u32) {
         let modified = self.control(libc::EPOLL_CTL_MOD, file, events);
         modified.expect("modify in the epoll set");
     }
 
-    /// Takes a file out.
+    /// Removes a file.
     #[track_caller]
     pub fn remove(&self, file: &impl AsRawFd) {
         let removed = self.control(libc::EPOLL_CTL_DEL, file, 0);
         removed.expect("remove from the epoll set");
     }
 
-    /// The files that are reported within a time, and what of them.
+    /// The files reported within a time, with their events.
     pub fn wait(&self, limit: Duration) -> Vec<(RawFd, u32)> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         // SAFETY: There is room for so many events.
@@ -145,14 +145,15 @@ impl Epoll {
             .collect()
     }
 
-    /// Is one file reported to have changed, and nothing else, without waiting?
+    /// Returns whether the file is reported as changed, without waiting. Panics if another file is
+    /// reported, too.
     pub fn has_changed(&self, file: &impl AsRawFd) -> bool {
         let found = self.wait(Duration::ZERO);
         assert!(found.len() <= 1, "{found:?}");
         found == [(file.as_raw_fd(), CHANGED)]
     }
 
-    /// Sleeps until one file has changed, which is this one.
+    /// Sleeps until this file, and no other, is reported as changed.
     #[track_caller]
     pub fn wait_for_change(&self, file: &impl AsRawFd) {
         assert_eq!(self.wait(wait::limit()), [(file.as_raw_fd(), CHANGED)]);
@@ -171,8 +172,9 @@ pub fn duplicate(file: &impl AsRawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(check(libc::dup(file.as_raw_fd())).expect("dup")) }
 }
 
-/// Closes a descriptor that another thread may be using.
+/// Closes a descriptor that another thread may use.
 pub fn close_used(fd: RawFd) {
-    // SAFETY: Touches no memory; the caller's owner of the descriptor is forgotten, or is told of an error.
+    // SAFETY: Touches no memory; the owner of the descriptor is forgotten, or prepared for an
+    // error.
     check(unsafe { libc::close(fd) }).expect("close");
 }

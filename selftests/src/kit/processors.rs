@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processors that go off and come back, and the nodes of memory.
+//! CPU hotplug, and NUMA nodes.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
@@ -8,28 +8,28 @@ use std::ffi::c_void;
 use std::fs;
 use std::path::Path;
 
-/// There where the second processor can go off.
+/// Exists if the second processor can go offline.
 pub const PATH: &str = "/sys/devices/system/cpu/cpu1/online";
 
-/// There where memory has a second node.
+/// Exists if there is a second node.
 pub const SECOND_NODE: &str = "/sys/devices/system/node/node1";
 
-/// The second processor. It is on when this is dropped.
+/// The second processor; online again when dropped.
 pub struct Second;
 
 impl Second {
-    /// It is on.
+    /// Makes sure that the processor is online.
     pub fn processor() -> Second {
         Second.set(true);
         Second
     }
 
-    /// Switches it on or off.
+    /// Switches the processor on- or offline.
     #[track_caller]
     pub fn set(&self, on: bool) {
         let value = if on { "1" } else { "0" };
         if let Err(error) = fs::write(PATH, value) {
-            // Switching it to what it is says so.
+            // Fails if the processor is in that state already.
             assert_eq!(self.is_on(), on, "switch a processor: {error}");
         }
         assert_eq!(self.is_on(), on);
@@ -47,7 +47,7 @@ impl Drop for Second {
     }
 }
 
-/// How many nodes memory has.
+/// The number of nodes.
 pub fn nodes() -> usize {
     let is_node = |number: &usize| {
         let dir = format!("/sys/devices/system/node/node{number}");
@@ -71,7 +71,7 @@ fn move_first_page(page: &Mapping, pid: i32, node: Option<&i32>) -> Result<i32> 
     let mut status = [i32::MIN];
     let node = node.map_or(std::ptr::null(), std::ptr::from_ref);
     const MOVE: i32 = 1 << 1;
-    // SAFETY: One page, one node or none, and room for one status. What is in the page stays the same.
+    // SAFETY: One page, one node or none, and room for one status. The content of the page stays.
     let ret = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -92,24 +92,25 @@ fn move_first_page(page: &Mapping, pid: i32, node: Option<&i32>) -> Result<i32> 
     }
 }
 
-/// Moves the first page of a mapping of a process (0: this one) to a node. Returns the node that it is on then.
+/// Moves the first page of a mapping of a process (0: this one) to a node. Returns the page's node
+/// afterwards.
 pub fn move_to_node(page: &Mapping, pid: i32, node: usize) -> Result<usize> {
     let node = move_first_page(page, pid, Some(&(node as i32)))?;
     Ok(node as usize)
 }
 
-/// The node that the first page of a mapping of this process is on.
+/// The node of the first page of a mapping of this process.
 pub fn node_of(page: &Mapping) -> Result<usize> {
     Ok(move_first_page(page, 0, None)? as usize)
 }
 
-/// Binds a mapping to a node, to which its pages are moved.
+/// Binds a mapping to a node, and moves its pages there.
 pub fn bind_to_node(pages: &Mapping, node: usize) {
     const BIND: i32 = 2;
     const MOVE: i32 = 1 << 1;
     let nodes = 1u64 << node;
     let length = pages.end() - pages.address();
-    // SAFETY: A mask of 64 bits, of which the kernel takes one less than it is told.
+    // SAFETY: A mask of 64 bits; the kernel uses one bit less than `maxnode`.
     let ret = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -124,7 +125,7 @@ pub fn bind_to_node(pages: &Mapping, node: usize) {
     assert_eq!(ret, 0, "mbind: {:?}", Errno::last());
 }
 
-/// Takes what [`bind_to_node`] said back: the kernel may put the pages where it likes.
+/// Undoes [`bind_to_node`].
 pub fn unbind(pages: &Mapping) {
     let length = pages.end() - pages.address();
     // SAFETY: Takes numbers only: the default policy has no nodes.

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_profile`: what consumers have missed, and what was refused.
+//! `user_events_profile`: the records missed by consumers, and the refused writes.
 
 use crate::kit::abi::PROFILE;
 use std::fs;
 use std::path::Path;
 
-/// What ftrace and perf missed of the event that has this name in the first group's listing.
+/// The records missed by ftrace and perf, of an event by its name in the first group's profile.
 #[track_caller]
 pub fn missed(name: &str) -> (u64, u64) {
     missed_in(Path::new(PROFILE), name)
 }
 
-/// The same of the listing that this file has.
+/// The same by the profile of any group.
 #[track_caller]
 pub fn missed_in(path: &Path, name: &str) -> (u64, u64) {
     let [ftrace, perf, _] = numbers(path, name);
     (ftrace, perf)
 }
 
-/// The writes of the event that failed though there was a consumer.
+/// The event's writes that failed although a consumer was attached.
 #[track_caller]
 pub fn refused(name: &str) -> u64 {
     let [_, _, refused] = numbers(Path::new(PROFILE), name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random numbers from a seed: the same ones whenever it is given again.
+//! Pseudo-random numbers, reproducible by their seed.
 
-/// A seed, or another number of an option: in decimal, or as seeds are printed, in hexadecimal after 0x.
+/// Parses a seed or another number of an option: decimal, or hexadecimal after 0x as seeds are
+/// printed.
 pub fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -10,12 +11,12 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A source of them. (SplitMix64.)
+/// A generator (SplitMix64).
 #[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Other numbers for each seed.
+    /// The sequence depends on the seed.
     pub fn new(seed: u64) -> Random {
         let mut random = Random(seed);
         random.next();
@@ -30,37 +31,37 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// One of `0..end`, which is not empty.
+    /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.long_below(end as u64) as usize
     }
 
-    /// The same, for large numbers.
+    /// The same for large numbers.
     pub fn long_below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// The same, for small ones.
+    /// The same for small numbers.
     pub fn byte_below(&mut self, end: u8) -> u8 {
         self.below(end.into()) as u8
     }
 
-    /// True so many times of a thousand.
+    /// Returns true with a probability of `times` in a thousand.
     pub fn thousandths(&mut self, times: usize) -> bool {
         self.below(1000) < times
     }
 
-    /// One of a list, if it has any.
+    /// An element of a list, if it has any.
     pub fn one<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         (!list.is_empty()).then(|| list[self.below(list.len())])
     }
 
-    /// One of a list that has some.
+    /// An element of a non-empty list.
     pub fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 
-    /// One of a list in which each has its weight.
+    /// An element of a list, each with its weight.
     pub fn weighted<T: Copy>(&mut self, list: &[(usize, T)]) -> T {
         let sum = list.iter().map(|(weight, _)| weight).sum();
         let mut rest = self.below(sum);

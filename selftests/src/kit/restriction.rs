@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process gives up for itself: system calls, by a filter, and all users but one, by a namespace.
+//! Restrictions of a process: a seccomp filter, and a user namespace.
 
 use crate::kit::errno::Errno;
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// What becomes of a task at a system call that its filter forbids.
+/// The effect of a system call that the filter forbids.
 #[derive(Clone, Copy)]
 pub enum Forbidden {
     /// The call fails.
     Fails(Errno),
-    /// The thread is killed, and no other one.
+    /// The thread is killed, without the process.
     KillsThread,
     /// The process is killed.
     KillsProcess,
@@ -36,12 +36,12 @@ const fn step(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filte
     }
 }
 
-/// Forbids the calling thread, for good, `ioctl`, `write` and `writev` on a file.
+/// Forbids the calling thread `ioctl`, `write` and `writev` on a file, for good.
 pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-    // Of `struct seccomp_data`: the call's number, and the lower half of its first argument.
+    // In `struct seccomp_data`: the number of the call, and the lower half of its first argument.
     const NUMBER: u32 = 0;
     const FIRST: u32 = 16;
     let fd: RawFd = file.as_raw_fd();
@@ -63,16 +63,17 @@ pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
     let ret = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(ret, 0, "no new privileges: {:?}", Errno::last());
     const FILTER: u32 = libc::SECCOMP_SET_MODE_FILTER;
-    // SAFETY: The program is as long as it says, and lives through the call, which copies it.
+    // SAFETY: The length of the program is right, and it lives through the call, which copies it.
     let ret = unsafe { libc::syscall(libc::SYS_seccomp, FILTER, 0, &raw const program) };
     assert_eq!(ret, 0, "seccomp: {:?}", Errno::last());
 }
 
-/// Makes this process, whatever its user, the root of a new namespace of users, in which there is no other.
+/// Makes this process the root of a new user namespace, with no other user mapped.
 pub fn become_root_of_a_namespace() {
     // SAFETY: Takes no memory.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    // A process that has changed its user may not write its own files in /proc otherwise.
+    // After a change of the user, a process that is not dumpable cannot write its own files in
+    // /proc.
     // SAFETY: Takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
     // SAFETY: Takes a number only.

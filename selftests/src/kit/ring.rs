@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pages that `trace_pipe_raw` gives, taken apart.
+//! Parser for pages of `trace_pipe_raw`.
 //!
 //! A page is a 64-bit time stamp, a 64-bit count of the bytes in use, and entries. An entry is a
-//! 32-bit header, kind in the low five bits and above it the time since the entry before, and data in
-//! 32-bit words.
+//! 32-bit header, with the type in the low five bits and above it the time since the previous
+//! entry, and data in 32-bit words.
 
-/// Bytes in the largest page of a ring buffer that a test asks for.
+/// The largest page of a ring buffer in the tests.
 pub const PAGE: usize = 128 << 10;
 
 const PAGE_HEADER: usize = 16;
-/// The count of bytes in use; above it are flags about lost entries.
+/// The count of bytes in use; above it are flags for lost entries.
 const COUNT_MASK: u64 = 0xf_ffff;
 
-/// Kinds of entries. 1 to 28 are data of that many words.
+/// Types of entries. 1 to 28 are data of that many words.
 const LONG_DATA: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
@@ -24,14 +24,14 @@ const TIME_STAMP: u32 = 31;
 pub struct Record {
     /// The event's id.
     pub kind: u16,
-    /// The thread that wrote it.
+    /// The thread that wrote the record.
     pub pid: i32,
-    /// The whole of it, common fields first, padded at the end to whole words.
+    /// The whole record with its common fields, padded to whole words.
     pub bytes: Vec<u8>,
 }
 
 impl Record {
-    /// A record from its bytes, common fields first.
+    /// Makes a record from its bytes with the common fields.
     pub fn new(bytes: &[u8]) -> Record {
         Record {
             kind: u16::from_ne_bytes(bytes[..2].try_into().unwrap()),
@@ -40,8 +40,8 @@ impl Record {
         }
     }
 
-    /// The payload of `length` bytes. Panics unless it was recorded with that length, but for
-    /// padding to a multiple of 8 bytes.
+    /// The payload. Panics unless the recorded length is `length`, apart from padding to a multiple
+    /// of 8 bytes.
     #[track_caller]
     pub fn payload(&self, length: usize) -> Vec<u8> {
         let recorded = self.bytes.len() - 8;
@@ -57,7 +57,7 @@ fn word(page: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(page[at..at + 4].try_into().unwrap())
 }
 
-/// The bits of a time above those that a header holds.
+/// The bits of a time above those in the header.
 fn high_bits(page: &[u8], at: usize) -> u64 {
     u64::from(word(page, at + 4)) << 27
 }
@@ -79,11 +79,11 @@ pub fn parse(page: &[u8], records: &mut Vec<(u64, Record)>) {
                 (None, 4)
             }
             TIME_STAMP => {
-                // The highest bits, of which there is no room, stay what they are.
+                // The entry has no room for the highest bits, which stay the same.
                 time = ((time >> 59) << 59) | high_bits(page, at) | low_bits;
                 (None, 4)
             }
-            // The length counts itself.
+            // The length includes itself.
             LONG_DATA => (Some(at + 8), word(page, at + 4) as usize),
             words => (Some(at + 4), 4 * words as usize),
         };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A program with root's rights, which a user starts after registering bits where it will have memory
-//! of its own: it sees whether the kernel writes there. It is this very program with `--setuid-victim`.
+//! A setuid program that a user starts after registering bits at the addresses of the program's
+//! memory, and that checks whether the kernel writes there. It is this binary with
+//! `--setuid-victim`.
 
 use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::os::{self, UNPRIVILEGED};
@@ -10,24 +11,24 @@ use std::fs::File;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The option that makes this program the victim. What follows: a file, the first word of which
-/// counts how often the event is switched, and which is written as long as there is a victim.
+/// The option that makes this binary the victim. Its argument is a file whose first word counts the
+/// switches of the event, and is updated while the victim runs.
 pub const OPTION: &str = "--setuid-victim";
 
-/// Where the user registers bits, and the victim has memory. Nothing else is there.
+/// The address of the user's bits, and of the victim's memory. No other mapping is there.
 pub const ADDRESS: u64 = 0x1234_5678_9000;
 
-/// How often the event is switched while the victim looks.
+/// The number of switches of the event that the victim waits for.
 const SWITCHES: u32 = 12;
 
-/// It was not started as it is meant to be.
+/// Exit status: not started by a user with the rights of root.
 pub const NOT_ROOT: u8 = 3;
-/// Its memory was written to.
+/// Exit status: the memory was written to.
 pub const WRITTEN: u8 = 4;
-/// The event was not switched.
+/// Exit status: the event was not switched.
 pub const NOTHING_SEEN: u8 = 5;
 
-/// Is the victim: `words` are what follows the option.
+/// Runs the victim; `words` are the arguments behind the option.
 pub fn main(words: &[String]) -> ExitCode {
     if os::users() != (UNPRIVILEGED, 0) {
         return ExitCode::from(NOT_ROOT);

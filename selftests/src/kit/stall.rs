@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stalling a thread in a function of the kernel, at its return, or before a work: an eBPF program
-//! at a kprobe or a tracepoint there spins for a while.
+//! Stalls a thread in a kernel function, at its return, or before a work item: an eBPF program at a
+//! kprobe or a tracepoint spins for a while.
 
 use crate::kit::bpf::{self, Counters, Instruction, Link, Program};
 use crate::kit::dynamic::Probe;
@@ -21,19 +21,19 @@ pub fn lacks_probes() -> Option<String> {
     (!Path::new(PATH).exists()).then(|| format!("there is no {PATH}"))
 }
 
-/// How long one program spins. The kernel ends a program after 250 ms, so a longer stall takes
+/// The time that one program spins. The kernel ends a program after 250 ms, so a longer stall takes
 /// several programs, one after the other.
 const TIME: Duration = Duration::from_millis(240);
 const SEVERAL: usize = 8;
 
-/// The kprobe's name among the tracers' events.
+/// The kprobe's event in tracefs.
 const NAME: &str = "st_stalled/at";
 
-/// Counters of the program: how often it began, and ended.
+/// Counters of started and ended stalls.
 const BEGUN: u32 = 0;
 const ENDED: u32 = 1;
 
-/// Instructions of the program that no other needs.
+/// Instructions that only this program needs.
 const KTIME_GET_NS: i32 = 5;
 /// `r0 = (u32)r0`
 const TO_U32: Instruction = (0xbc, 0, 0, 0, 0);
@@ -44,25 +44,25 @@ const fn skip_if(value: i32, count: i16) -> Instruction {
     (0x15, 0, 0, count, value)
 }
 
-/// Stalls a thread whenever it calls a function, until this is dropped. There is one at a time.
+/// Stalls a thread whenever it calls a function, until dropped. There may be one at a time.
 pub struct StalledAt {
     _attached: Vec<(Link, Perf)>,
     counters: Counters,
-    /// Deleted when the programs are gone.
+    /// Dropped, and so deleted, after the programs.
     _probe: Option<Probe>,
 }
 
 impl StalledAt {
-    /// For two seconds. `thread` by its number in the first namespace.
+    /// Stalls for two seconds. `thread` is its id in the initial PID namespace.
     #[track_caller]
     pub fn at(function: &str, thread: i32) -> StalledAt {
         StalledAt::by('p', function, thread, SEVERAL)
     }
 
-    /// For six seconds, the kernel thread that executes a work, before this function of the module.
+    /// Stalls the kworker for six seconds before this work function of the module.
     #[track_caller]
     pub fn work(function: u64) -> StalledAt {
-        // Behind the common fields and the address of the work.
+        // Behind the common fields and the address of the work item.
         let only = [
             bpf::load_u32(0, 1, 16),
             (0x16, 0, 0, END.len() as i16, function as i32),
@@ -76,13 +76,13 @@ impl StalledAt {
         )
     }
 
-    /// For an eighth of that, at what is called often.
+    /// Stalls for a quarter of a second, at a function that is called often.
     #[track_caller]
     pub fn shortly_at(function: &str, thread: i32) -> StalledAt {
         StalledAt::by('p', function, thread, 1)
     }
 
-    /// For two seconds, when the function returns.
+    /// Stalls for two seconds when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> StalledAt {
         StalledAt::by('r', function, thread, SEVERAL)
@@ -99,7 +99,8 @@ impl StalledAt {
         StalledAt::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
     }
 
-    /// By programs of a kind at an event, the rest of which `only` leaves out.
+    /// Stalls by programs of a kind at an event, which start with `only` and continue unless that
+    /// skips the exit.
     #[track_caller]
     fn with(
         kind: u32,
@@ -117,16 +118,16 @@ impl StalledAt {
             bpf::call(KTIME_GET_NS),
             bpf::copy(9, 0),
             bpf::add(9, TIME.as_nanos() as i32),
-            // As often as the kernel allows: `may_goto`.
+            // `may_goto`: loops as often as the kernel allows.
             (0xe5, 0, 0, 3, 0),
             bpf::call(KTIME_GET_NS),
             // Skips one if r0 > r9.
             (0x2d, 0, 9, 1, 0),
-            // Back to where it may go on.
+            // Back to the start of the loop.
             (0x05, 0, 0, -4, 0),
         ];
         let attach = |number: usize| {
-            // The first one that runs counts the beginning, and the last one the end.
+            // The first program counts the start, and the last one the end.
             let begins = if number == 0 {
                 counting(BEGUN)
             } else {
@@ -149,17 +150,18 @@ impl StalledAt {
         }
     }
 
-    /// How often the thread has been held up, this time included.
+    /// The number of stalls, the current one included.
     pub fn times(&self) -> u64 {
         self.counters.get(BEGUN)
     }
 
-    /// Is it held up just now?
+    /// Returns whether the thread is stalled now.
     pub fn is_now(&self) -> bool {
         self.counters.get(BEGUN) > self.counters.get(ENDED)
     }
 
-    /// Says so if the thread went on too early for the test to show all. Returns whether it is held up still.
+    /// Returns whether the thread is stalled still, and prints a note if not, as the test then
+    /// shows less.
     pub fn is_not_over(&self) -> bool {
         let is_now = self.is_now();
         if !is_now {
@@ -169,10 +171,11 @@ impl StalledAt {
     }
 }
 
-/// How often something is tried.
+/// The number of attempts.
 const ROUNDS: usize = 4;
 
-/// Does something until it was done in time, which `round` returns. Where everything is slow, it may never be.
+/// Repeats `round` until it returns that it was in time, which on a slow debug kernel it may never
+/// be.
 #[track_caller]
 pub fn retry_round(round: impl FnMut() -> bool) {
     let was_in_time = iter::repeat_with(round).take(ROUNDS).any(|is| is);
@@ -182,7 +185,7 @@ pub fn retry_round(round: impl FnMut() -> bool) {
     );
 }
 
-/// A thread that waits until it is told to go.
+/// A thread that waits for its start.
 pub struct Waiting<'scope> {
     pub thread: ScopedJoinHandle<'scope, ()>,
     number: i32,
@@ -190,7 +193,7 @@ pub struct Waiting<'scope> {
 }
 
 impl<'scope> Waiting<'scope> {
-    /// It calls `run` when it is told to.
+    /// Makes a thread that calls `run` once started.
     pub fn new(scope: &'scope Scope<'scope, '_>, run: impl FnOnce() + Send + 'scope) -> Self {
         let (to_here, from_thread) = mpsc::channel();
         let (go, told) = mpsc::channel();
@@ -203,19 +206,19 @@ impl<'scope> Waiting<'scope> {
         Waiting { thread, number, go }
     }
 
-    /// Lets it go, and waits until it is held up at a function for the `times`th time.
+    /// Starts the thread, and waits until it is stalled at a function for the `times`th time.
     #[track_caller]
     pub fn stalled_at(&self, function: &str, times: u64) -> StalledAt {
         self.go_until(StalledAt::at(function, self.number), times)
     }
 
-    /// The same when the function returns.
+    /// The same at the return of the function.
     #[track_caller]
     pub fn stalled_at_return(&self, function: &str, times: u64) -> StalledAt {
         self.go_until(StalledAt::at_return(function, self.number), times)
     }
 
-    /// The same for a function that it calls often.
+    /// The same at a function that is called often.
     #[track_caller]
     pub fn stalled_shortly_at(&self, function: &str, times: u64) -> StalledAt {
         self.go_until(StalledAt::shortly_at(function, self.number), times)

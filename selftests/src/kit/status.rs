@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_status`, read strictly: anything but a well-formed listing is an error.
+//! A strict parser of `user_events_status`.
 
 use crate::kit::abi::STATUS;
 use std::fs;
 use std::path::Path;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The events' names, and the consumers of each.
+    /// The names of the events, each with its consumers.
     pub events: Vec<(String, Vec<String>)>,
     pub active: usize,
     pub busy: usize,
 }
 
 impl Status {
-    /// Reads the first group's file now.
+    /// Reads the first group's file.
     #[track_caller]
     pub fn now() -> Status {
         Status::of(Path::new(STATUS))
     }
 
-    /// Reads a file now.
+    /// Reads a group's file.
     #[track_caller]
     pub fn of(path: &Path) -> Status {
         Status::parse(&fs::read_to_string(path).expect("read the status file"))
     }
 
-    /// Takes a listing apart; panics if it is not well-formed, or its totals are wrong.
+    /// Parses a listing; panics if it is malformed, or its totals are wrong.
     #[track_caller]
     pub fn parse(text: &str) -> Status {
         let (events, totals) = match text.strip_prefix('\n') {
@@ -49,7 +49,7 @@ impl Status {
         status
     }
 
-    /// The names of the events, in the order of the listing.
+    /// The names of the events, in listing order.
     pub fn names(&self) -> Vec<&str> {
         self.events.iter().map(|(name, _)| name.as_str()).collect()
     }

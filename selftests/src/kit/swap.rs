@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices in memory for the tests that need pages to be elsewhere: one that has them at once, and one that takes time.
+//! Swap devices in memory: a fast one, and one whose requests take time.
 
 use crate::kit::cgroup::Cgroup;
 use crate::kit::memory::{list_all_pages, Mapping, PAGE};
@@ -9,18 +9,18 @@ use crate::kit::wait;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Can this machine have one?
+/// Returns whether the machine supports zram.
 pub fn is_possible() -> bool {
     fs::exists("/proc/swaps").unwrap_or(false) && succeeds("modprobe", &["-n", "-q", "zram"])
 }
 
-/// A device; removed when dropped.
+/// A zram device; removed when dropped.
 pub struct Device {
     number: String,
 }
 
 impl Device {
-    /// Makes one of 32 MiB.
+    /// Makes a device of 32 MiB.
     pub fn new() -> Device {
         assert!(
             succeeds("modprobe", &["zram", "num_devices=0"]),
@@ -35,7 +35,7 @@ impl Device {
         device
     }
 
-    /// Its node.
+    /// The path of its node.
     pub fn path(&self) -> String {
         format!("/dev/zram{}", self.number)
     }
@@ -48,7 +48,7 @@ impl Drop for Device {
     }
 }
 
-/// How many pages the kernel has put out since it started.
+/// The number of pages swapped out since boot.
 pub fn pages_out() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
     let count = text.lines().find_map(|line| line.strip_prefix("pswpout "));
@@ -57,27 +57,27 @@ pub fn pages_out() -> u64 {
         .unwrap_or_else(|| panic!("no pswpout in {text}"))
 }
 
-/// A device in use for swapping; taken out of use when dropped.
+/// A device in use as swap until dropped.
 pub struct Swap {
     path: String,
-    /// Goes when it is not used any more.
+    /// Removed after swapoff.
     _device: AnyDevice,
 }
 
-/// What a [`Swap`] is on.
+/// The device of a [`Swap`].
 enum AnyDevice {
     Memory { _device: Device },
     Disk { _disk: Disk },
 }
 
 impl Swap {
-    /// Makes one from which a page is there at once.
+    /// Makes one that returns a page at once.
     pub fn new() -> Swap {
         let device = Device::new();
         Swap::on(device.path(), AnyDevice::Memory { _device: device })
     }
 
-    /// Makes one from which a page has to be waited for.
+    /// Makes one that returns a page after a delay.
     pub fn on_a_disk() -> Swap {
         let disk = Disk::new();
         Swap::on(disk.path(), AnyDevice::Disk { _disk: disk })
@@ -99,7 +99,7 @@ impl Drop for Swap {
     }
 }
 
-/// Has the kernel put out a page.
+/// Swaps a page out.
 pub fn put_out(page: &Mapping) {
     wait::until("the page to be swapped out", || {
         page.page_out();
@@ -107,7 +107,7 @@ pub fn put_out(page: &Mapping) {
     });
 }
 
-/// Waits until the kernel has brought a page back, without touching it: a read would do that for the kernel.
+/// Waits until a page is swapped in, without touching it: the access itself would swap it in.
 #[track_caller]
 pub fn wait_brought_back(page: &Mapping) {
     wait::until("the kernel to bring the page back", || {
@@ -115,30 +115,30 @@ pub fn wait_brought_back(page: &Mapping) {
     });
 }
 
-/// A page that can be put out to a [`Swap::on_a_disk`] until nothing of it is in memory.
+/// A page that can be swapped out to a [`Swap::on_a_disk`], and removed from the swap cache.
 pub struct PageOnDisk<'a> {
     page: &'a Mapping,
-    /// It pays for the page and for nothing else, which would be put out with it.
+    /// Charged for this page only, as reclaim would put out any other page of the group, too.
     group: Cgroup,
 }
 
 impl PageOnDisk<'_> {
-    /// Takes a page, the contents of which are lost. A child that is forked after this shares it: then the
-    /// first of both that writes to it has a copy, which the group does not pay for.
+    /// Takes a page, whose content is lost. A child that is forked later shares it; the copy that
+    /// the first write makes is not charged to the group.
     pub fn new<'a>(page: &'a Mapping, name: &str) -> PageOnDisk<'a> {
         let group = Cgroup::new(name);
         page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
         group.enter();
-        // One of zeroes would be put out nowhere, and be back at once.
+        // A page of zeros would not be written to the device, and back at once.
         page.put(PAGE - 16, b"contents");
         Cgroup::leave();
         PageOnDisk { page, group }
     }
 
-    /// Puts it out.
+    /// Swaps the page out, and reclaims it.
     pub fn put_out(&self) {
         put_out(self.page);
-        // Written, it is still at hand until it is reclaimed.
+        // The page stays in the swap cache until reclaimed.
         let is_there = wait::eventually(|| {
             list_all_pages();
             self.group.reclaim(PAGE);
@@ -152,16 +152,16 @@ impl PageOnDisk<'_> {
     }
 }
 
-/// Why there can be no [`Disk`] here, if there can be none.
+/// Returns why there can be no [`Disk`].
 pub fn lacks_a_disk() -> Option<String> {
     let is_there = succeeds("modprobe", &["-n", "-q", "null_blk"]);
     (!is_there).then(|| "this kernel has no null_blk".into())
 }
 
-/// How long a request takes, in nanoseconds.
+/// The duration of a request in nanoseconds.
 const TIME: &str = "5000000";
 
-/// A disk of 32 MiB, in memory, of which each request takes its time; removed when dropped.
+/// A null_blk disk of 32 MiB, in memory, with a delay for each request; removed when dropped.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -179,7 +179,7 @@ impl Disk {
         for (file, value) in [
             ("size", "32"),
             ("memory_backed", "1"),
-            // By a timer.
+            // Completion by a timer.
             ("irqmode", "2"),
             ("completion_nsec", TIME),
             ("power", "1"),
@@ -195,7 +195,7 @@ impl Disk {
             .unwrap_or_else(|error| panic!("{value} to {file} of a disk: {error}"));
     }
 
-    /// Its node.
+    /// The path of its node.
     fn path(&self) -> String {
         "/dev/st_disk".into()
     }

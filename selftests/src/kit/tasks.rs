@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks made, watched and ended in ways that std does not offer.
+//! Tasks made, watched and ended in ways that std does not support.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
@@ -8,16 +8,16 @@ use crate::kit::os;
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr;
 
-/// Clones a child with a copy of this memory, as fork does, and nothing else is done on the way.
-/// `flags` say what the two share, which is not the memory.
+/// Forks a child by `clone`, without the handlers that fork runs. `flags` are what the two share,
+/// which is not the memory.
 ///
 /// The rules of [`os::fork`] hold.
 pub fn clone(flags: i32) -> Result<i32> {
     clone_to(flags, 0)
 }
 
-/// The same, with what the kernel stores for some `flags` in the parent's memory going to `address`: after
-/// the memory was copied, and before the child runs.
+/// The same, with `address` for the pid that some `flags` store in the parent's memory: after that
+/// was copied, and before the child runs.
 pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
     assert_eq!(flags & (libc::CLONE_VM | libc::CLONE_THREAD), 0);
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
@@ -28,26 +28,25 @@ pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
     }
 }
 
-/// Has a child process that shares this memory (vfork) call `run` and exit with what it returns,
-/// unless it executes a program. The calling thread, and no other, waits until then. Returns the
-/// child's pid.
+/// Makes a child process that shares this memory (vfork), calls `run` and exits with its result,
+/// unless it executes a program. Only the calling thread waits for that. Returns the child's pid.
 pub fn vfork(run: impl FnMut() -> i32) -> Result<i32> {
     vfork_to(0, 0, run)
 }
 
-/// The same, with more `flags`, and with what the kernel stores for these in this memory going to `address`:
-/// before there is a child.
+/// The same, with more `flags`, and `address` for the pid that these store in this memory before
+/// the child runs.
 pub fn vfork_to(flags: i32, address: u64, mut run: impl FnMut() -> i32) -> Result<i32> {
     extern "C" fn start(run: *mut c_void) -> c_int {
-        // SAFETY: What `vfork_to` below passes, which waits and so keeps it alive.
+        // SAFETY: The pointer passed by `vfork_to` below, which keeps the closure alive by waiting.
         let run = unsafe { &mut *run.cast::<&mut dyn FnMut() -> i32>() };
         run()
     }
     let mut run: &mut dyn FnMut() -> i32 = &mut run;
     let stack = Mapping::new(64);
     let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: The stack is the child's alone, and mapped until it has ended or left this memory.
-    // The child has this thread's own data to itself meanwhile, as the thread waits.
+    // SAFETY: The stack is used by the child only, and mapped until it has ended or executed a
+    // program. The child can use this thread's TLS, as the thread waits.
     let pid = unsafe {
         libc::clone(
             start,
@@ -63,10 +62,10 @@ pub fn vfork_to(flags: i32, address: u64, mut run: impl FnMut() -> i32) -> Resul
     Ok(pid)
 }
 
-/// Has a child process share this memory, and do nothing but return from the kernel every few milliseconds,
-/// until it or its parent is killed. Returns its pid.
+/// Makes a child process that shares this memory, and only returns from the kernel every few
+/// milliseconds, until it or its parent is killed. Returns its pid.
 pub fn share_memory() -> Result<i32> {
-    // Beside the calling thread, whose own data it has: so it calls nothing that uses these.
+    // Runs beside the calling thread, whose TLS it shares: so it calls nothing that uses TLS.
     extern "C" fn nap(_: *mut c_void) -> c_int {
         let time = libc::timespec {
             tv_sec: 0,
@@ -83,9 +82,9 @@ pub fn share_memory() -> Result<i32> {
     share_memory_and(nap, Mapping::kept(64).end())
 }
 
-/// The same, and do nothing at all, with a stack that ends there: it takes less than a fork.
+/// The same, without returning from the kernel, on a stack with the given end: cheaper than a fork.
 pub fn share_memory_and_sleep(stack_end: u64) -> Result<i32> {
-    // As above.
+    // Shares the TLS, as above.
     extern "C" fn sleep(_: *mut c_void) -> c_int {
         // SAFETY: Takes numbers.
         unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -100,7 +99,8 @@ pub fn share_memory_and_sleep(stack_end: u64) -> Result<i32> {
 /// `run` must not return, and its stack must stay.
 fn share_memory_and(run: extern "C" fn(*mut c_void) -> c_int, stack_end: u64) -> Result<i32> {
     let flags = libc::CLONE_VM | libc::SIGCHLD;
-    // SAFETY: The stack is the child's alone, and stays mapped, says the caller. The child touches nothing else.
+    // SAFETY: The stack is used by the child only, and stays mapped, by the rule above. The child
+    // touches nothing else.
     let pid = unsafe { libc::clone(run, stack_end as *mut c_void, flags, ptr::null_mut()) };
     if pid < 0 {
         return Err(Errno::last());
@@ -111,34 +111,35 @@ fn share_memory_and(run: extern "C" fn(*mut c_void) -> c_int, stack_end: u64) ->
 /// Executes a program without arguments. Returns only if that fails.
 pub fn execute(program: &CStr) -> Errno {
     let none = [std::ptr::null()];
-    // SAFETY: A C string, and lists of none that end.
+    // SAFETY: A C string, and empty lists with their terminators.
     unsafe { libc::execve(program.as_ptr(), none.as_ptr(), none.as_ptr()) };
     Errno::last()
 }
 
-/// Ends the calling thread alone, even if it is the first of its process.
+/// Ends the calling thread only, even if it is the first of its process.
 pub fn exit_thread() -> ! {
-    // SAFETY: Takes a number, and does not return. What is on the stack stays as it is.
+    // SAFETY: Takes a number, and does not return. The stack stays as it is.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("exit returned")
 }
 
-/// Tells the kernel where the calling thread's list of locks is, which it reads when the thread exits.
+/// Sets the robust list of the calling thread, which the kernel reads when the thread exits.
 pub fn set_list_of_locks(address: u64) {
     // Three words: `struct robust_list_head`.
-    // SAFETY: The thread takes no lock that would be in its list, nor exits in any other way than to the kernel.
+    // SAFETY: The thread takes no robust mutex, and exits only by the system call.
     let ret = unsafe { libc::syscall(libc::SYS_set_robust_list, address, 24) };
     assert_eq!(ret, 0, "set_robust_list: {:?}", Errno::last());
 }
 
-/// Lets a child process carry on at a higher or lower priority: from -20, the highest, to 19.
+/// Sets the nice value of the calling process: from -20, the highest priority, to 19.
 pub fn be_nice(value: i32) {
     // SAFETY: Takes numbers only.
     let ret = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
     assert_eq!(ret, 0, "setpriority: {:?}", Errno::last());
 }
 
-/// Has this thread, and what it makes, run before all tasks of the usual class, for most of each second.
+/// Makes this thread, and its later children, run before all tasks of SCHED_OTHER, for most of each
+/// second.
 pub fn set_fifo() {
     let mut parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: Takes numbers, and the address of a structure that is the caller's.
@@ -153,7 +154,7 @@ fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) {
     assert_eq!(ret, 0, "ptrace {request}: {:?}", Errno::last());
 }
 
-/// Traces a process so that its next fork stops both it and its child.
+/// Traces a process, so that its next fork stops both it and its child.
 pub fn stop_at_fork(pid: i32) {
     let options = libc::PTRACE_O_TRACEFORK as usize;
     ptrace(libc::PTRACE_SEIZE, pid, 0, options);
@@ -173,33 +174,33 @@ pub fn wait_for_stopped_child(pid: i32) -> i32 {
     child
 }
 
-/// Lets a traced process that is stopped go on, untraced.
+/// Detaches from a traced process that is stopped, which continues.
 pub fn let_go(pid: i32) {
     ptrace(libc::PTRACE_DETACH, pid, 0, 0);
 }
 
-/// The process, stopped by a signal: none of its threads runs once this returns.
+/// Stops a process by a signal. None of its threads runs afterwards.
 pub fn stop(pid: i32) {
     os::kill(pid, libc::SIGSTOP).expect("stop a process");
     let (_, status) = os::wait(pid, libc::WUNTRACED).expect("wait for it to stop");
     assert!(libc::WIFSTOPPED(status), "status {status:#x}");
 }
 
-/// What a task does, as /proc tells it: `S` if it sleeps, `D` if it does and signals do not end that.
-/// `None` if it has ended.
+/// The state of a task in /proc: `S` for interruptible sleep, `D` for uninterruptible sleep. `None`
+/// if it has ended.
 pub fn state(pid: i32, thread: i32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     let (_, state) = text.rsplit_once(") ")?;
     state.chars().next()
 }
 
-/// All processes, the kernel's own included.
+/// All processes, kernel threads included.
 fn processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// Do so many threads of a process sleep, and no other run?
+/// Returns whether a process has `count` threads, all of which sleep.
 pub fn all_sleep(pid: i32, count: usize) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
     let states = threads.map(|thread| {
@@ -211,7 +212,7 @@ pub fn all_sleep(pid: i32, count: usize) -> bool {
     states.len() == count && states.iter().all(|state| *state == Some('S'))
 }
 
-/// A child that a process has, also one that has not run yet.
+/// A child of a process, even one that has not run yet.
 pub fn a_child_of(parent: i32) -> Option<i32> {
     processes().find(|pid| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -220,22 +221,22 @@ pub fn a_child_of(parent: i32) -> Option<i32> {
     })
 }
 
-/// Where a worker is that waits for a page, or for the lock of an address space. The kernel shows nothing of the functions
-/// of the scheduler and of locks in that.
+/// Functions in the stack of a worker that waits for a page or an mmap_lock. The stack does not
+/// show functions of the scheduler and of locks.
 const WAITS: [&str; 2] = [" handle_mm_fault+", "mmap_read_lock+"];
 
-/// What a file in /proc says of a process; nothing if it has ended.
+/// A file of a process in /proc; empty if the process has ended.
 fn text_of(pid: i32, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
-/// The processes that were started by these words.
+/// The processes with this command line.
 pub fn that_run<'a>(words: &'a [&str]) -> impl Iterator<Item = i32> + 'a {
     let command = words.join("\0") + "\0";
     processes().filter(move |pid| text_of(*pid, "cmdline") == command)
 }
 
-/// The kernel's workers that run, or sleep in, work of a queue with such a name, by their process ids.
+/// The workers that run, or sleep in, work of a queue whose name starts so, by pid.
 pub fn workers_at(queue: &str) -> impl Iterator<Item = i32> + '_ {
     processes().filter(move |pid| {
         let name = text_of(*pid, "comm");
@@ -244,17 +245,17 @@ pub fn workers_at(queue: &str) -> impl Iterator<Item = i32> + '_ {
     })
 }
 
-/// Those that may wait for memory of a process.
+/// The workers of a queue that may wait for a process's memory.
 pub fn waiting_workers(queue: &str) -> Vec<i32> {
     let may_wait = |pid: &i32| {
         let stack = text_of(*pid, "stack");
-        // Of one that runs just now nothing is shown.
+        // A running worker shows no stack.
         stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
     };
     workers_at(queue).filter(may_wait).collect()
 }
 
-/// The processor time that the kernel's workers have taken that there are now.
+/// The CPU time of all present workers.
 pub fn time_of_workers() -> std::time::Duration {
     let ticks = |pid: i32| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -266,7 +267,7 @@ pub fn time_of_workers() -> std::time::Duration {
             false => 0,
         }
     };
-    // In hundredths of a second (USER_HZ).
+    // In units of USER_HZ, 10 ms.
     std::time::Duration::from_millis(10 * processes().map(ticks).sum::<u64>())
 }
 
@@ -279,7 +280,7 @@ pub fn word_of(pid: i32, address: u64) -> Option<u32> {
     Some(u32::from_ne_bytes(word))
 }
 
-/// Takes a file that another process has open. The description is shared, as after a fork.
+/// Duplicates a descriptor of another process. The file description is shared, as after a fork.
 pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     // SAFETY: Takes numbers only.
@@ -294,14 +295,14 @@ pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
     unsafe { std::fs::File::from_raw_fd(taken as i32) }
 }
 
-/// Why no process can read the memory of another here, if none can.
+/// Returns whether the kernel lacks process_vm_readv(), as the obstacle of a test.
 pub fn lacks_memory_reads() -> Option<String> {
     let byte = 0_u8;
     let read = read_memory(std::process::id() as i32, ptr::from_ref(&byte) as u64);
     (read == Err(Errno::ENOSYS)).then(|| "this kernel has no process_vm_readv()".into())
 }
 
-/// Reads a byte of another process's memory, which may wait for what serves that memory.
+/// Reads a byte of another process's memory, which may wait for a userfaultfd or a file system.
 pub fn read_memory(pid: i32, address: u64) -> Result<u8> {
     let mut byte = 0_u8;
     let local = libc::iovec {
@@ -312,14 +313,14 @@ pub fn read_memory(pid: i32, address: u64) -> Result<u8> {
         iov_base: address as *mut c_void,
         iov_len: 1,
     };
-    // SAFETY: Of this process's memory, a byte is written that `local` has borrowed.
+    // SAFETY: In this process's memory, only the byte that `local` borrows is written.
     match unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) } {
         1 => Ok(byte),
         _ => Err(Errno::last()),
     }
 }
 
-/// Maps fresh memory over a page of this process that nothing in Rust refers to or will read.
+/// Maps fresh memory over a page of this process that Rust code neither refers to nor reads.
 pub fn map_anew(address: u64, protection: i32) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: By the rule above nothing is lost with the page.
@@ -327,8 +328,8 @@ pub fn map_anew(address: u64, protection: i32) {
     assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
 }
 
-/// Maps the start of a file, for reading it only, over a page of this process that nothing in Rust
-/// refers to or will read.
+/// Maps the start of a file, read-only, over a page of this process that Rust code neither refers
+/// to nor reads.
 pub fn map_file(address: u64, file: &std::fs::File) {
     use std::os::fd::AsRawFd;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The programs people trace with: running them, and what they print.
+//! Tracing tools: running them, and parsing their output.
 
 use crate::kit::os;
 use crate::kit::tasks;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The path of one of our programs in C, which are built beside this one.
+/// The path of a C program of the selftests, built beside this binary.
 pub fn built_program(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("this program's path");
     let build = program.ancestors().nth(3).expect("a place to build in");
     build.join("c").join(name)
 }
 
-/// Runs a command; tells whether it went well.
+/// Runs a command. Returns whether it succeeded.
 pub fn succeeds(command: &str, arguments: &[&str]) -> bool {
     let command = Command::new(command)
         .args(arguments)
@@ -30,20 +30,20 @@ pub fn succeeds(command: &str, arguments: &[&str]) -> bool {
     command.is_ok_and(|status| status.success())
 }
 
-/// What a tool that has ended printed: standard output and standard error, in the order they came.
+/// The output of a tool that has ended: standard output and standard error, merged.
 pub struct Output {
     pub text: String,
     pub status: ExitStatus,
 }
 
 impl Output {
-    /// The lines with this text in them, white space at their ends cut off.
+    /// The trimmed lines with this text.
     pub fn lines_with(&self, text: &str) -> Vec<&str> {
         let lines = self.text.lines().filter(|line| line.contains(text));
         lines.map(str::trim).collect()
     }
 
-    /// What follows `text`, in each line that has it.
+    /// The rest of each line behind `text`.
     pub fn after(&self, text: &str) -> Vec<&str> {
         let lines = self.text.lines();
         lines
@@ -52,21 +52,21 @@ impl Output {
     }
 }
 
-/// A tool that runs.
+/// A running tool; killed when dropped.
 pub struct Tool {
     name: String,
     child: Child,
-    // Not a pipe, which would have to be emptied while the tool runs.
+    // A file, as a pipe would have to be emptied while the tool runs.
     output: File,
 }
 
 impl Tool {
-    /// Starts `words[0]` with the others as its arguments. It is killed when dropped.
+    /// Starts `words[0]` with the others as its arguments.
     pub fn start(words: &[&str]) -> Tool {
         let (program, arguments) = words.split_first().expect("a tool's name");
         let output = os::memory_file(0);
         let to_output = || Stdio::from(output.try_clone().expect("duplicate a file"));
-        // What it prints is seen line by line while it runs, as on a terminal.
+        // Line-buffered, so that the output is visible while the tool runs, as on a terminal.
         let child = Command::new("stdbuf")
             .args(["-oL", program])
             .args(arguments)
@@ -82,12 +82,11 @@ impl Tool {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// The processes it started that still run.
+    /// The running child processes.
     pub fn children(&self) -> Vec<i32> {
         let parent = format!("PPid:\t{}", self.pid());
         let is_child = |pid: &i32| {
@@ -101,17 +100,17 @@ impl Tool {
             .collect()
     }
 
-    /// What it printed so far.
+    /// The output so far.
     pub fn printed(&self) -> String {
         let mut bytes = vec![0; self.output.metadata().expect("a file's length").len() as usize];
-        // Not `read`: the tool shares the position in the file.
+        // Not `read`, as the tool shares the file position.
         self.output
             .read_exact_at(&mut bytes, 0)
             .expect("read what a tool printed");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until it has printed this.
+    /// Waits until the output has this text.
     #[track_caller]
     pub fn wait_printed(&self, text: &str) {
         let printed = wait::eventually(|| self.printed().contains(text));
@@ -122,8 +121,9 @@ impl Tool {
         );
     }
 
-    /// Does something while it is stopped. The kernel passes over an eBPF program on a CPU on which a task was preempted
-    /// within a system call that uses a map: what writes in its place is not seen then, and the tool may be that task.
+    /// Runs `run` while the tool is stopped. The kernel skips an eBPF program on a CPU where a task
+    /// was preempted within a system call on a map, and the tool may be that task: the program
+    /// would miss the records.
     pub fn while_stopped<T>(&self, run: impl FnOnce() -> T) -> T {
         tasks::stop(self.pid());
         let result = run();
@@ -131,14 +131,14 @@ impl Tool {
         result
     }
 
-    /// Has it end as with Ctrl-C.
+    /// Interrupts the tool as Ctrl-C does, and waits for its end.
     #[track_caller]
     pub fn interrupt(self) -> Output {
         os::kill(self.pid(), libc::SIGINT).expect("interrupt a tool");
         self.end()
     }
 
-    /// The same, pressed again where that is overlooked, as trace-cmd's stream does on a busy host.
+    /// The same with repeated signals, one of which trace-cmd's stream can miss on a busy host.
     #[track_caller]
     pub fn interrupt_until_it_ends(self) -> Output {
         let has_ended = || {
@@ -149,7 +149,7 @@ impl Tool {
         self.end()
     }
 
-    /// Waits until it ends, however it does.
+    /// Waits for the end.
     #[track_caller]
     pub fn end(mut self) -> Output {
         let pid = self.pid();
@@ -165,7 +165,7 @@ impl Tool {
         }
     }
 
-    /// Waits until it ends, which must be well.
+    /// Waits for the end, which must be a success.
     #[track_caller]
     pub fn end_well(self) -> Output {
         let name = self.name.clone();
@@ -181,28 +181,28 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // In vain if it has ended.
+        // Fails if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs a tool to its end, which must be well.
+/// Runs a tool until its end, which must be a success.
 #[track_caller]
 pub fn run(words: &[&str]) -> Output {
     Tool::start(words).end_well()
 }
 
-/// A panic's text is one line.
+/// Joins lines for the message of a panic.
 fn one_line(text: &str) -> String {
     text.trim().replace('\n', " | ")
 }
 
-/// A directory for the files of one test. Removed when dropped.
+/// A directory for the files of one test; removed when dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new one; `name` is the test's.
+    /// Makes a directory; `name` is the test's.
     pub fn new(name: &str) -> Scratch {
         let dir = Path::new("/tmp").join(name);
         match fs::remove_dir_all(&dir) {

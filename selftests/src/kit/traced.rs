@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An event with a tracer that sees what of it is recorded.
+//! An event with a trace of its records.
 
 use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::tracefs::TraceInstance;
 
-/// An event with an instance of ftrace attached to it alone.
+/// An event, and a ftrace instance attached to it only.
 pub struct Traced {
     pub event: Event,
     pub tracer: TraceInstance,
 }
 
 impl Traced {
-    /// Registers the event, makes an instance of its name and attaches it.
+    /// Registers the event, makes an instance of the same name and attaches it.
     pub fn new(text: &str) -> Traced {
         let event = Event::new(text);
         let instance = event.name.clone();
         Traced::by(event, &instance)
     }
 
-    /// The same in another group, whose name the instance has, too.
+    /// The same in another group, whose name is part of the instance's.
     pub fn new_in(group: &Group, text: &str) -> Traced {
         let event = Event::new_in(group, text);
         let instance = format!("{}_{}", group.name, event.short_name());
@@ -40,13 +40,13 @@ impl Traced {
         self.event.wait_clear();
     }
 
-    /// Takes the payloads recorded so far.
+    /// Takes the payloads recorded so far, each of `length` bytes.
     #[track_caller]
     pub fn recorded(&self, length: usize) -> Vec<Vec<u8>> {
         self.tracer.take_payloads(&self.event.name, length)
     }
 
-    /// Detaches, and shows that of all that was written only this one record came through.
+    /// Writes a record, checks that it is the only one in the trace, and detaches.
     #[track_caller]
     pub fn only_this_is_recorded(self, payload: &[u8]) {
         assert_eq!(self.event.write(payload), Ok(4 + payload.len()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! tracefs: events and the tracers (the top one, and instances) that listen to them.
+//! tracefs: events, and the instances that trace them.
 
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::errno::{Errno, Result};
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 pub const ROOT: &str = "/sys/kernel/tracing";
 
-/// What every event and instance of these tests starts with.
+/// The prefix of all events and instances of the tests.
 pub const PREFIX: &str = "st_";
 
 fn read(path: &Path) -> String {
     let mut file = open(path, 0);
     let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
-    // In large parts: some files give no more than what fits into the first.
+    // In large parts: some files return no more than fits into the first read.
     loop {
         match file.read(&mut part) {
             Ok(0) => return String::from_utf8_lossy(&bytes).into_owned(),
@@ -38,18 +38,19 @@ pub fn append(file: &str, line: &str) -> Result<()> {
     Ok(file.write_all(line.as_bytes())?)
 }
 
-/// Do larger sub-buffers take longer records? Before 7.3 a ring buffer keeps to the limit that it was made with.
+/// Returns whether larger sub-buffers allow longer records. Before 7.3 a ring buffer keeps the
+/// limit of its creation.
 pub fn sub_buffers_set_the_limit() -> bool {
     os::kernel_version() >= (7, 3)
 }
 
-/// Says what a kernel lacks of which an instance takes no longer records than perf.
+/// Returns whether an instance is limited to records of a page, as the obstacle of a test.
 pub fn lacks_long_records() -> Option<String> {
     (!sub_buffers_set_the_limit()).then(|| "this kernel's records are no longer than a page".into())
 }
 
-/// Writes a control file, as a shell does, but without asking for a new file: that is EACCES here,
-/// and not ENOENT, if the file goes with its event.
+/// Writes a control file as a shell does, but without O_CREAT: with it, the error for a file that
+/// was removed with its event is EACCES, not ENOENT.
 pub fn replace(path: &Path, value: &str) -> Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -58,18 +59,19 @@ pub fn replace(path: &Path, value: &str) -> Result<()> {
     Ok(file.write_all(value.as_bytes())?)
 }
 
-/// The group of the events that are alone with their name.
+/// The system of the events that are alone with their name.
 pub const GROUP: &str = "user_events";
 
-/// The group of the events that share their name with other formats.
+/// The system of the events that share their name with other formats.
 pub const MULTI_GROUP: &str = "user_events_multi";
 
-/// Where the events of a group are.
+/// The directory of a system.
 pub fn group_dir(group: &str) -> PathBuf {
     Path::new(ROOT).join("events").join(group)
 }
 
-/// Where a tracer has an event: one of [`GROUP`] is called by its name, any other as `GROUP/NAME`.
+/// The directory of an event in an instance. The event is `NAME` if in [`GROUP`], else
+/// `GROUP/NAME`.
 fn event_dir(tracer: &Path, event: &str) -> PathBuf {
     let events = tracer.join("events");
     match event.contains('/') {
@@ -82,12 +84,12 @@ fn top_dir(event: &str) -> PathBuf {
     event_dir(Path::new(ROOT), event)
 }
 
-/// Is there an event of this name?
+/// Returns whether there is an event of this name.
 pub fn event_exists(name: &str) -> bool {
     top_dir(name).join("id").exists()
 }
 
-/// The id by which perf and the ring buffer know the event.
+/// The event's id for perf and the ring buffer.
 pub fn event_id(name: &str) -> u64 {
     read(&top_dir(name).join("id"))
         .trim()
@@ -100,7 +102,7 @@ pub fn event_format(name: &str) -> String {
     read(&top_dir(name).join("format"))
 }
 
-/// How many events there are, of whatever name and group.
+/// The number of events of the first group, of any name and format.
 pub fn count_of_events() -> usize {
     let text = read(Path::new(STATUS));
     let line = text.lines().find_map(|line| line.strip_prefix("Active: "));
@@ -108,14 +110,14 @@ pub fn count_of_events() -> usize {
         .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
 }
 
-/// The systems in which user events are shown: those of the first group, then those of others.
+/// The systems of user events: those of the first group, then those of other groups.
 pub fn systems() -> Vec<String> {
     let mut systems = names_starting_with(GROUP, &Path::new(ROOT).join("events"));
     systems.sort();
     systems
 }
 
-/// All events that tests made.
+/// All events made by tests.
 pub fn events_of_tests() -> Vec<String> {
     let named = |system: String| {
         let names = names_in(&group_dir(&system)).into_iter();
@@ -150,7 +152,7 @@ fn names_in(dir: &Path) -> Vec<String> {
     names_starting_with(PREFIX, dir)
 }
 
-/// What in a directory has a name that starts so.
+/// The names in a directory that start with `start`.
 pub fn names_starting_with(start: &str, dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
@@ -161,7 +163,7 @@ pub fn names_starting_with(start: &str, dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Undoes what a test that failed midway left attached.
+/// Detaches everything that a failed test left attached.
 pub fn detach_everything() {
     let instances = Path::new(ROOT).join("instances");
     for name in names_in(&instances) {
@@ -176,12 +178,12 @@ pub fn detach_everything() {
         }
         let _ = fs::write(top.file(&name, "enable"), "0");
     }
-    // Those of other kinds, too; then all dynamic events that are not used can be deleted.
+    // Other kinds of events, too, so that all unused dynamic events can be deleted.
     let _ = fs::write(Path::new(ROOT).join("events/enable"), "0");
     let _ = crate::kit::dynamic::truncate();
 }
 
-/// Deletes the persistent events that a test left.
+/// Deletes the persistent events left by a test.
 pub fn delete_everything() {
     let data = Data::open();
     for line in crate::kit::dynamic::user_lines() {
@@ -195,11 +197,11 @@ pub fn delete_everything() {
     }
 }
 
-/// The instance whose buffers are in memory that is reserved for them, of a machine that was started with
+/// An instance with buffers in reserved memory, on a machine that was booted with
 /// `reserve_mem=SIZE:4096:traces trace_instance=persistent@traces`.
 pub const PERSISTENT: &str = "/sys/kernel/tracing/instances/persistent";
 
-/// The top instance, or another one, which is removed when dropped.
+/// The top instance, or another one, which is removed when dropped if made here.
 pub struct TraceInstance {
     dir: PathBuf,
     own: bool,
@@ -214,7 +216,7 @@ impl TraceInstance {
         }
     }
 
-    /// A new instance; `name` starts with [`PREFIX`].
+    /// Makes an instance; `name` starts with [`PREFIX`].
     pub fn instance(name: &str) -> TraceInstance {
         assert!(name.starts_with(PREFIX));
         let dir = Path::new(ROOT).join("instances").join(name);
@@ -222,7 +224,7 @@ impl TraceInstance {
         TraceInstance { dir, own: true }
     }
 
-    /// The one that the machine has had since it was started, whose buffers outlast a restart: see [`PERSISTENT`].
+    /// The instance whose buffers survive a reboot: see [`PERSISTENT`].
     pub fn persistent() -> TraceInstance {
         TraceInstance {
             dir: PERSISTENT.into(),
@@ -230,52 +232,52 @@ impl TraceInstance {
         }
     }
 
-    /// A file of an event in this instance's directory.
+    /// The path of an event's file in this instance.
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
         event_dir(&self.dir, event).join(file)
     }
 
-    /// Writes to a file of an event.
+    /// Writes to an event's file.
     pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
         replace(&self.file(event, file), value)
     }
 
-    /// Reads a file of an event.
+    /// Reads an event's file.
     pub fn get(&self, event: &str, file: &str) -> String {
         read(&self.file(event, file))
     }
 
-    /// Attaches ftrace in this instance to the event.
+    /// Attaches this instance to the event.
     pub fn enable(&self, event: &str) {
         if let Err(errno) = self.set(event, "enable", "1") {
             panic!("enable {event}: {errno:?}");
         }
     }
 
-    /// Detaches it again.
+    /// Detaches this instance from the event.
     pub fn disable(&self, event: &str) {
         if let Err(errno) = self.set(event, "enable", "0") {
             panic!("disable {event}: {errno:?}");
         }
     }
 
-    /// Sets an option or control file of the tracer.
+    /// Writes a control file of the instance.
     pub fn control(&self, file: &str, value: &str) {
         fs::write(self.dir.join(file), value)
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
     }
 
-    /// The path of a file of the tracer.
+    /// The path of a control file.
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
-    /// Reads a file of the tracer. Waits for nothing: not for `trace_pipe`.
+    /// Reads a control file to its end, which `trace_pipe` does not have.
     pub fn text(&self, file: &str) -> String {
         read(&self.dir.join(file))
     }
 
-    /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
+    /// The event's lines in the trace, from its name on: `NAME: a=1 b=2`.
     pub fn lines(&self, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
         let start = format!(" {name}: ");
@@ -286,8 +288,8 @@ impl TraceInstance {
             .collect()
     }
 
-    /// The same of a file that shows records as `trace` does, each with its time on the trace's clock. That must be one
-    /// that is shown as a plain number: `counter`, for one.
+    /// The same for any file in the format of `trace`, each line with its time. The trace clock
+    /// must be one that is shown as a plain number, such as `counter`.
     pub fn timed_lines_of(&self, file: &str, event: &str) -> Vec<(u64, String)> {
         let start = format!(": {event}: ");
         let timed = |line: &str| {
@@ -301,22 +303,22 @@ impl TraceInstance {
         lines.filter_map(timed).collect()
     }
 
-    /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
-    /// which they were written, on whatever CPU.
+    /// Takes all records of the event with this id out of the ring buffers, in the order of the
+    /// writes across CPUs.
     pub fn take_records(&self, id: u64) -> Vec<Record> {
         let records = self.take_timed_records(id, usize::MAX).into_iter();
         records.map(|(_, record)| record).collect()
     }
 
-    /// The same, of all events.
+    /// The same for all events.
     pub fn take_all_records(&self) -> Vec<Record> {
         let records = self.take_pages(usize::MAX).into_iter();
         records.map(|(_, record)| record).collect()
     }
 
-    /// The same of one event, each with its time on the trace's clock. What is recorded meanwhile may be taken on one CPU,
-    /// and be left for the next time on another. No more than so many pages are taken of a CPU: a reader beside
-    /// writers may never come to the end.
+    /// The same for one event, each with its time on the trace clock. Records written meanwhile may
+    /// be taken on one CPU, and not yet on another. At most `pages` pages are taken of each CPU, as
+    /// a reader may never catch up with writers.
     pub fn take_timed_records(&self, id: u64, pages: usize) -> Vec<(u64, Record)> {
         let mut records = self.take_pages(pages);
         records.retain(|(_, record)| u64::from(record.kind) == id);
@@ -332,7 +334,7 @@ impl TraceInstance {
             for _ in 0..pages {
                 match file.read(&mut page).map_err(Errno::from) {
                     Ok(0) | Err(Errno::EAGAIN) => break,
-                    // A CPU that has not been on since the instance was made has no buffer.
+                    // No buffer: the CPU has been offline since the instance was made.
                     Err(Errno::ENODEV) => break,
                     Ok(length) => ring::parse(&page[..length], &mut records),
                     Err(errno) => panic!("read {}: {errno:?}", path.display()),
@@ -343,12 +345,12 @@ impl TraceInstance {
         records
     }
 
-    /// A number in the `stats` of a CPU's buffer.
+    /// A value in the `stats` of a CPU's buffer.
     pub fn stat(&self, cpu: usize, key: &str) -> u64 {
         self.stat_of(&format!("cpu{cpu}"), key)
     }
 
-    /// The sum of a number in the `stats` of all CPUs' buffers.
+    /// The sum of a value over all CPUs' buffers.
     pub fn total(&self, key: &str) -> u64 {
         let cpus = names_of_cpus(&self.dir);
         cpus.iter().map(|cpu| self.stat_of(cpu, key)).sum()
@@ -361,23 +363,23 @@ impl TraceInstance {
         value.unwrap_or_else(|| panic!("{key} in {text}"))
     }
 
-    /// How many records the kernel has passed over: in the buffers by its own count, when nothing
-    /// is written and all that can be taken was taken.
+    /// The number of records that the kernel has passed over: those still counted in the buffers
+    /// when no writer runs and all readable ones were taken.
     ///
-    /// Its reader looks at how far a page is written, and then at whether the writer has left the
-    /// page (`__rb_get_reader_page()`). What is written to the rest of the page in between is never
-    /// read, as happens when a processor, an emulated one say, stands still right there.
+    /// The kernel's reader checks how far a page is written, and then whether the writer has left
+    /// the page (`__rb_get_reader_page()`). Records written to the rest of the page in between are
+    /// never read, which happens if a CPU, such as an emulated one, stalls right there.
     pub fn passed_over(&self) -> u64 {
         self.total("entries")
     }
 
-    /// How many records may be passed over, of so many that were taken: what two pages hold of small ones, and where
-    /// there are many, some more. Usually none are.
+    /// The tolerated number of records passed over, after `taken` records: two pages of small ones,
+    /// and 1 % of many. Usually it is none.
     pub fn may_pass_over(taken: u64) -> u64 {
         300 + taken / 100
     }
 
-    /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.
+    /// Takes the payloads of all records of the event, cut to `length` bytes: the rest is padding.
     pub fn take_payloads(&self, event: &str, length: usize) -> Vec<Vec<u8>> {
         let records = self.take_records(event_id(event));
         records
@@ -390,7 +392,7 @@ impl TraceInstance {
 impl Drop for TraceInstance {
     fn drop(&mut self) {
         if self.own {
-            // In vain if the test failed with files open; the harness tries again.
+            // Fails if a failed test has files open; the harness tries again.
             let _ = fs::remove_dir(&self.dir);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel hands over from one file or process to another: bytes, and files.
+//! Transfer of bytes and files by the kernel: splice, sendfile, SCM_RIGHTS.
 
 use crate::kit::errno::{Errno, Result};
 use std::fs::File;
@@ -14,22 +14,22 @@ fn check(ret: isize) -> Result<usize> {
     usize::try_from(ret).map_err(|_| Errno::last())
 }
 
-/// Moves bytes from a pipe to a file, or the other way round.
+/// Moves bytes from a pipe to a file, or from a file to a pipe.
 pub fn splice(from: &File, to: &File, length: usize) -> Result<usize> {
     let here = ptr::null_mut();
     let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
-    // SAFETY: There are no offsets to be read.
+    // SAFETY: The offsets are null.
     let ret = unsafe { libc::splice(from, here, to, here, length, 0) };
     check(ret)
 }
 
-/// Puts bytes of this memory, which stay as they are until they are read, into a pipe.
+/// Puts pages of this memory into a pipe. They must stay unchanged until read.
 pub fn vmsplice(pipe: &File, bytes: &'static [u8]) -> Result<usize> {
     let part = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
-    // SAFETY: The kernel reads one iovec, and the bytes, which live for ever.
+    // SAFETY: The kernel reads one iovec, and the bytes, which are static.
     let ret = unsafe { libc::vmsplice(pipe.as_raw_fd(), &part, 1, 0) };
     check(ret)
 }
@@ -37,12 +37,12 @@ pub fn vmsplice(pipe: &File, bytes: &'static [u8]) -> Result<usize> {
 /// Copies from one file to another within the kernel.
 pub fn sendfile(to: &File, from: &File, length: usize) -> Result<usize> {
     let here = ptr::null_mut();
-    // SAFETY: There is no offset to be read.
+    // SAFETY: The offset is null.
     let ret = unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), here, length) };
     check(ret)
 }
 
-/// Room for one descriptor beside a message.
+/// Control data with one descriptor.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,
@@ -73,17 +73,17 @@ fn control(descriptor: RawFd) -> Control {
     }
 }
 
-/// Passes a file to the reader of the other end (`SCM_RIGHTS`).
+/// Sends a file to the other end (`SCM_RIGHTS`).
 pub fn send_file(socket: &UnixStream, file: &File) {
     let mut control = control(file.as_raw_fd());
     let mut part = IoSlice::new(b"f");
     let message = message(ptr::from_mut(&mut part).cast(), &mut control);
-    // SAFETY: The message and what it names live through the call.
+    // SAFETY: The message and its buffers live through the call.
     let ret = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, 0) };
     assert_eq!(check(ret), Ok(1));
 }
 
-/// Takes a file that was passed.
+/// Receives a file.
 pub fn receive_file(socket: &UnixStream) -> File {
     let mut control = control(-1);
     let mut byte = [0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The signal that a perf event sends to the task in which the event happens.
+//! SIGTRAP of a perf event, sent to the task in which the event occurs.
 
 use crate::kit::errno::Errno;
 use crate::kit::os;
@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// What the kernel tells with SIGTRAP of a perf event, as it lays that out.
+/// `siginfo_t` of such a signal.
 #[repr(C)]
 struct Info {
     signal: i32,
@@ -20,18 +20,18 @@ struct Info {
     flags: u32,
 }
 
-/// Tells that a perf event sent it.
+/// `TRAP_PERF`: sent by a perf event.
 pub const TRAP_PERF: i32 = 6;
-/// Set where the signal was held back.
+/// Set if the signal was blocked.
 pub const TRAP_PERF_FLAG_ASYNC: u32 = 1;
 
-/// What a signal told.
+/// The content of a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trap {
-    /// The thread that it came to.
+    /// The receiving thread.
     pub thread: i32,
     pub code: i32,
-    /// The data and the type of the perf event.
+    /// `sig_data` and the type of the perf event.
     pub data: u64,
     pub kind: u32,
     pub flags: u32,
@@ -44,10 +44,10 @@ static DATA: AtomicU64 = AtomicU64::new(0);
 static KIND: AtomicU32 = AtomicU32::new(0);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
 
-/// Has this process note each SIGTRAP, and go on.
+/// Records each SIGTRAP of this process.
 pub fn catch() {
     extern "C" fn note(_signal: i32, info: *const Info, _context: *const c_void) {
-        // SAFETY: What the kernel passes to a handler with SA_SIGINFO is at least as large.
+        // SAFETY: The kernel passes at least as much to a handler with SA_SIGINFO.
         let info = unsafe { &*info };
         THREAD.store(os::thread_id(), Ordering::Relaxed);
         CODE.store(info.code, Ordering::Relaxed);
@@ -60,17 +60,17 @@ pub fn catch() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = note as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: The handler stores in atomics, and asks for a number: both may be done in a handler.
+    // SAFETY: The handler only uses atomics and gettid(), both async-signal-safe.
     let ret = unsafe { libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()) };
     assert_eq!(ret, 0, "sigaction: {:?}", Errno::last());
 }
 
-/// How many came.
+/// The number of signals.
 pub fn caught() -> u32 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// What the last one told.
+/// The last signal.
 pub fn last() -> Trap {
     Trap {
         thread: THREAD.load(Ordering::Relaxed),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ordinary user, whom the administrator has let use the files.
+//! An ordinary user, who was given access to the files.
 
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::child::{self, Child, Line};
@@ -11,12 +11,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Some files are open to that user, and only these. As it was before, when dropped.
+/// Access of that user to some files, and only these; revoked when dropped.
 pub struct Access {
     files: Vec<Before>,
 }
 
-/// How a file was.
+/// The initial state of a file.
 struct Before {
     path: PathBuf,
     mode: u32,
@@ -35,7 +35,7 @@ impl Before {
 
     fn restore(&self) {
         let (user, group) = self.owner;
-        // A group's file may be gone.
+        // The files of a removed group are gone.
         if self.path.exists() {
             chown(&self.path, Some(user), Some(group)).unwrap();
             fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).unwrap();
@@ -44,7 +44,7 @@ impl Before {
 }
 
 impl Access {
-    /// Gives it to the first group's data file and status file.
+    /// Gives access to the first group's data file and status file.
     pub fn given() -> Access {
         let mut access = Access::to(Path::new(DATA));
         access.files.push(Before::of(Path::new(STATUS)));
@@ -52,8 +52,8 @@ impl Access {
         access
     }
 
-    /// Gives it to the data file of another group, and to no other file, and hides the names of events, as the manual
-    /// advises.
+    /// Gives access to the data file of another group only, and hides the names of events, as the
+    /// manual recommends.
     pub fn given_in(group: &Group) -> Access {
         let mut access = Access::to(&group.data());
         let events = Before::of(&Path::new(tracefs::ROOT).join("events"));
@@ -82,7 +82,7 @@ impl Drop for Access {
     }
 }
 
-/// A process of the ordinary user.
+/// Forks a process of the ordinary user.
 pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
     child::fork(|line| {
         os::become_unprivileged();

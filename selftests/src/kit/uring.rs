@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
-/// A file that every kernel with io_uring has.
+/// Exists if the kernel has io_uring.
 pub const PATH: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// `IORING_OFF_SQES`.
@@ -35,29 +35,29 @@ const READ: u8 = 22;
 /// `IORING_OP_POLL_ADD`.
 const POLL_ADD: u8 = 6;
 
-/// Which task does what is asked for.
+/// The task that executes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The one that asks.
+    /// The submitter.
     Caller,
-    /// One of a pool of workers (`IOSQE_ASYNC`).
+    /// A worker of a pool (`IOSQE_ASYNC`).
     Worker,
-    /// A thread of the kernel's that looks for requests (`IORING_SETUP_SQPOLL`).
+    /// A kernel thread that polls for requests (`IORING_SETUP_SQPOLL`).
     Poller,
 }
 
-/// How a record is handed over.
+/// The operation that writes a record.
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     /// `IORING_OP_WRITE`.
     Write = 23,
     /// `IORING_OP_WRITEV`.
     Writev = 2,
-    /// `IORING_OP_WRITE_FIXED`: pages that were pinned before, and that the kernel reads as its own.
+    /// `IORING_OP_WRITE_FIXED`: a registered buffer, which the kernel reads through pinned pages.
     WriteFixed = 5,
 }
 
-/// `struct io_sqring_offsets` and `struct io_cqring_offsets`, by their numbers.
+/// `struct io_sqring_offsets` and `struct io_cqring_offsets`, without names where they differ.
 #[repr(C)]
 #[derive(Default)]
 struct Offsets {
@@ -65,11 +65,11 @@ struct Offsets {
     tail: u32,
     mask: u32,
     entries: u32,
-    /// Flags here, overflows there.
+    /// sq: flags; cq: overflow
     fifth: u32,
-    /// Dropped here, entries there.
+    /// sq: dropped; cq: cqes
     sixth: u32,
-    /// The array of submissions here, flags there.
+    /// sq: array; cq: flags
     seventh: u32,
     reserved: u32,
     address: u64,
@@ -90,29 +90,28 @@ struct Parameters {
     completion: Offsets,
 }
 
-/// An io_uring of one entry, and the one page that it reads from.
+/// An io_uring of one entry, with one page of data.
 pub struct Ring {
     ring: OwnedFd,
     parameters: Parameters,
     queues: Mapping,
     submissions: Mapping,
     by: By,
-    /// The record at its start, and what a `writev` is told of it behind.
+    /// The record at the start, and the iovecs of a `writev` behind it.
     pub page: Mapping,
 }
 
 impl Ring {
-    /// On a kernel that has it.
     pub fn new() -> Ring {
         Ring::run_by(By::Caller)
     }
 
-    /// The same, with another task to do what is asked for.
+    /// Makes a ring whose requests are executed by a given task.
     pub fn run_by(by: By) -> Ring {
         let mut parameters = Parameters::default();
         if by == By::Poller {
             parameters.flags = POLLED;
-            // It sleeps when nothing has been asked for so many milliseconds.
+            // sq_thread_idle in milliseconds.
             parameters.thread[1] = 10;
         }
         // SAFETY: The kernel fills in the parameters, which have its layout.
@@ -141,31 +140,31 @@ impl Ring {
         ring
     }
 
-    /// What it shares with the kernel: a page of the kernel's, of which the end is not used.
+    /// A page shared with the kernel and allocated by it, the end of which is unused.
     pub fn shared(&self) -> &Mapping {
         &self.queues
     }
 
-    /// Hands things over to the ring. The page of a buffer, which the kernel pins, is the ring's own.
+    /// Registers buffers or files. The page of a buffer, which the kernel pins, is the ring's own.
     fn register<T>(&self, what: u32, first: *const T, count: usize) {
         let ring = self.ring.as_raw_fd();
-        // SAFETY: The kernel reads so many values, which the callers have.
+        // SAFETY: The kernel reads `count` values, which live through the call.
         let ret = unsafe { libc::syscall(libc::SYS_io_uring_register, ring, what, first, count) };
         assert_eq!(ret, 0, "io_uring_register: {:?}", Errno::last());
     }
 
-    /// Has the ring hold a file, to which [`Self::write_held`] writes. One at a time.
+    /// Registers a file, to which [`Self::write_held`] writes. One at a time.
     pub fn hold(&self, file: &File) {
         let descriptor = file.as_raw_fd();
         self.register(REGISTER_FILES, &raw const descriptor, 1);
     }
 
-    /// The ring holds it no more.
+    /// Unregisters the file.
     pub fn let_go(&self) {
         self.register(UNREGISTER_FILES, std::ptr::null::<i32>(), 0);
     }
 
-    /// Writes the first `length` bytes of the page to the file that the ring holds.
+    /// Writes the first `length` bytes of the page to the registered file.
     pub fn write_held(&self, how: How, length: usize) -> Result<usize> {
         let (address, count) = self.parts(how, length);
         let mut entry = self.entry(how as u8, 0, address, count);
@@ -175,14 +174,14 @@ impl Ring {
 
     /// Splices from a pipe.
     pub fn splice(&self, from: &File, to: &File, length: u32) -> Result<usize> {
-        // No offset on either side.
+        // No offsets.
         let mut entry = self.entry(SPLICE, to.as_raw_fd(), u64::MAX, length);
         entry[8..16].copy_from_slice(&u64::MAX.to_ne_bytes());
         entry[44..48].copy_from_slice(&from.as_raw_fd().to_ne_bytes());
         self.submit(&entry)
     }
 
-    /// Reads so many bytes to the page.
+    /// Reads `length` bytes into the page.
     pub fn read(&self, file: &File, length: u32) -> Result<usize> {
         self.submit(&self.entry(READ, file.as_raw_fd(), self.page.address(), length))
     }
@@ -193,13 +192,13 @@ impl Ring {
         self.submit(&self.entry(how as u8, file.as_raw_fd(), address, count))
     }
 
-    /// Writes no parts at all, and waits for the result.
+    /// Writes an empty iovec array, and waits for the result.
     pub fn write_no_parts(&self, file: &File) -> Result<usize> {
         let address = self.page.address();
         self.submit(&self.entry(How::Writev as u8, file.as_raw_fd(), address, 0))
     }
 
-    /// What an entry says of the first `length` bytes of the page.
+    /// Address and length of an entry for the first `length` bytes of the page.
     fn parts(&self, how: How, length: usize) -> (u64, u32) {
         let address = self.page.address();
         let How::Writev = how else {
@@ -227,18 +226,18 @@ impl Ring {
         entry
     }
 
-    /// Begins to poll a file for events (`IORING_OP_POLL_ADD`); if it `stays`, again and again.
+    /// Starts to poll a file for events (`IORING_OP_POLL_ADD`), repeatedly if it `stays`.
     pub fn begin_poll(&self, file: &File, events: u32, stays: bool) {
         let mut entry = self.entry(POLL_ADD, file.as_raw_fd(), 0, u32::from(stays));
         entry[28..32].copy_from_slice(&events.to_ne_bytes());
         self.hand_in(&entry, 0);
     }
 
-    /// The events that a poll has reported next, within a time.
+    /// The next events reported by a poll, within a time.
     pub fn polled(&self, limit: Duration) -> Option<u32> {
         let start = Instant::now();
         loop {
-            // What is reported is put there when this thread returns from a call.
+            // Completions are posted when this thread returns from a system call.
             if let Some(result) = self.next_result() {
                 return Some(result.expect("poll") as u32);
             }
@@ -249,13 +248,13 @@ impl Ring {
         }
     }
 
-    /// Has an entry done, and waits for the result.
+    /// Submits an entry, and waits for the result.
     fn submit(&self, entry: &[u8; 64]) -> Result<usize> {
         self.hand_in(entry, 1);
         self.next_result().expect("a result")
     }
 
-    /// Hands an entry in, and waits for so many results.
+    /// Submits an entry, and waits for `results` results.
     fn hand_in(&self, entry: &[u8; 64], results: u32) {
         self.submissions.put(0, entry);
 
@@ -267,7 +266,7 @@ impl Ring {
             By::Poller => GET_EVENTS | WAKE_UP,
             _ => GET_EVENTS,
         };
-        // SAFETY: What the kernel reads lives until it is done, which is waited for.
+        // SAFETY: The memory read by the kernel lives until the completion, which is waited for.
         let ret = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much memory the kernel has in use, to see whether it grows.
+//! The kernel's memory in use, to find leaks.
 
 use crate::kit::{machine, wait};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is in use in the kernel, as far as tests compare it.
+/// The memory in use, as far as tests compare it.
 pub struct Usage {
     slab: BTreeMap<String, i64>,
-    /// Slab that cannot be reclaimed.
+    /// Unreclaimable slab.
     slab_kb: i64,
     areas: i64,
     percpu_kb: i64,
-    /// Pages of objects that are too large for a cache.
+    /// Pages of objects too large for a cache.
     large: i64,
-    /// Pages that are none of these, nor user memory.
+    /// All other pages, without user memory.
     pages: i64,
 }
 
 impl Usage {
-    /// What it is now, without what caches hold.
+    /// The usage now, with caches dropped.
     pub fn now() -> Usage {
         machine::drop_caches();
         if machine::slowness() > 1 {
@@ -28,16 +28,16 @@ impl Usage {
             machine::give_up_free_areas();
         }
         let mut slab = machine::slab_objects();
-        // Counts freed areas too, such as the stack of every process that ended, until the kernel
-        // flushes address translations; those in use are counted one by one below.
+        // Includes lazily freed areas, such as the stacks of ended processes, until the next TLB
+        // flush; those in use are counted separately below.
         slab.remove("vmap_area");
-        // kmemleak's note of each of these.
+        // kmemleak's object for each of these.
         slab.remove("kmemleak_scan_area");
-        // What a debug kernel notes of objects, some of which it forgets late or never: a module without any
-        // object makes it grow as well.
+        // The tracking of debugobjects, part of which is freed late or never. It grows even with a
+        // module that has no objects.
         slab.remove("debug_objects_cache");
-        // One for each object that the kernel looks after, which is counted where it is; it tells itself
-        // of those that are lost.
+        // One for each object known to kmemleak, each of which is counted in its own cache;
+        // kmemleak reports leaks itself.
         slab.remove("kmemleak_object");
         Usage {
             slab,
@@ -49,8 +49,8 @@ impl Usage {
         }
     }
 
-    /// The least of several looks at everything. Each CPU takes free objects in advance, some sixty of a cache, which count
-    /// as in use, when it next needs one: which caches have that at a look is by chance.
+    /// The minimum of several samples. Each CPU caches free objects, some sixty for each slab
+    /// cache, which count as in use: a single sample includes them at random.
     pub fn least() -> Usage {
         const LOOKS: usize = 4;
         let mut usage = Usage::now();
@@ -69,14 +69,14 @@ impl Usage {
         usage
     }
 
-    /// How many objects more than before are in use, by cache.
+    /// The increase of the number of objects, by cache.
     fn objects_since<'a>(&'a self, before: &'a Usage) -> impl Iterator<Item = (&'a String, i64)> {
         self.slab
             .iter()
             .map(|(cache, objects)| (cache, objects - before.slab.get(cache).unwrap_or(&0)))
     }
 
-    /// What grew by at least `least` since `before`.
+    /// The increases of at least `least` since `before`.
     pub fn grew(&self, before: &Usage, least: i64) -> BTreeMap<String, i64> {
         let objects = self.objects_since(before);
         let mut grown: BTreeMap<_, _> = objects
@@ -90,14 +90,14 @@ impl Usage {
         grown
     }
 
-    /// The cache that has the most objects more than before.
+    /// The cache with the largest increase.
     pub fn most_grown_since(&self, before: &Usage) -> String {
         let most = self.objects_since(before).max_by_key(|(_, by)| *by);
         most.map_or(String::new(), |(cache, by)| format!("{cache} {by:+}"))
     }
 }
 
-/// Under the heads "slab kB", "per-CPU kB", "areas" and "pages" of a table.
+/// Columns of a table with the heads "slab kB", "per-CPU kB", "areas" and "pages".
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (slab, percpu, areas) = (self.slab_kb, self.percpu_kb, self.areas);
@@ -105,21 +105,21 @@ impl fmt::Display for Usage {
     }
 }
 
-/// How much more may be in use than at an earlier time.
+/// The allowed increases.
 pub struct Bounds {
-    /// Slab that cannot be reclaimed.
+    /// Unreclaimable slab.
     pub slab_kb: i64,
-    /// Objects of any one cache.
+    /// Objects of each cache.
     pub objects: i64,
     pub percpu_kb: i64,
     /// vmalloc areas.
     pub areas: i64,
-    /// Pages that are none of these.
+    /// All other pages.
     pub pages: i64,
 }
 
 impl Bounds {
-    /// What is beyond them.
+    /// The exceeded bounds.
     fn broken(&self, before: &Usage, now: &Usage) -> Vec<String> {
         let objects = now
             .objects_since(before)
@@ -141,8 +141,8 @@ impl Bounds {
             .collect()
     }
 
-    /// Panics if more is in use than they allow. Frees that wait for a grace period may be late, so
-    /// it looks again for a while.
+    /// Panics if a bound is exceeded. Samples again for a while, as frees after a grace period may
+    /// be late.
     #[track_caller]
     pub fn hold(&self, before: &Usage, now: &Usage) {
         let mut broken = self.broken(before, now);
@@ -155,7 +155,7 @@ impl Bounds {
     }
 }
 
-/// What grew by at least half as much as there were rounds, in the first half of them.
+/// The increases during the first half of the rounds that reach half the number of rounds.
 struct Growth {
     tolerance: i64,
     first: BTreeMap<String, i64>,
@@ -163,7 +163,7 @@ struct Growth {
 }
 
 impl Growth {
-    /// Runs `round` so often, twice over.
+    /// Runs both halves, each with `rounds` rounds.
     fn of(rounds: usize, round: &mut impl FnMut(usize)) -> Growth {
         let tolerance = rounds as i64 / 2;
         let start = Usage::least();
@@ -177,7 +177,7 @@ impl Growth {
         }
     }
 
-    /// What has grown in the second half, too, as it is now.
+    /// The increases of both halves, as of now.
     fn in_both(&self) -> BTreeMap<String, i64> {
         let mut second = Usage::now().grew(&self.middle, self.tolerance);
         second.retain(|what, _| self.first.contains_key(what));
@@ -185,14 +185,15 @@ impl Growth {
     }
 }
 
-/// Runs `round` so often, twice over, and fails if anything grew both times by at least half as much, and does so when
-/// that is done once more.
+/// Runs `round` twice `rounds` times, and fails if any count grows by at least `rounds / 2` in both
+/// halves, and again when all is repeated.
 ///
-/// The counts are not exact: slab counts objects that lie ready on a CPU as in use, grace periods end when they like, and
-/// the rest of the machine lives too. So a leak is what a leak does: it grows with the rounds, every time. Something lost
-/// in every round grows by `rounds` in each half; half of that is the tolerance. What there is before a half is the least
-/// of several looks: what one shows above that would hide what is lost. What a CPU takes in advance, and keeps, is now and
-/// then more than the tolerance, but not four times in one cache.
+/// The counts are inexact: they include free objects cached by CPUs and memory that waits for a
+/// grace period, and the rest of the machine is not idle. So a leak must grow with the rounds, each
+/// time. A leak of one object in every round grows by `rounds` in each half; half of that is the
+/// tolerance. The count before a half is the minimum of several samples, as an excess in it would
+/// hide a leak. A CPU's cached objects exceed the tolerance now and then, but not four times for
+/// one slab cache.
 pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
     (0..warm_up).for_each(&mut round);
     let grown = Growth::of(rounds, &mut round).in_both();
@@ -202,7 +203,7 @@ pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usi
     println!("  # grew in both halves of {rounds} rounds, so that is done once more: {grown:?}");
     let growth = Growth::of(rounds, &mut round);
     let mut again = BTreeMap::new();
-    // Frees that wait for a grace period may be late: looks again for a while before it judges.
+    // Frees after a grace period may be late, so this samples for a while.
     let settled = wait::eventually(|| {
         again = growth.in_both();
         again.retain(|what, _| grown.contains_key(what));

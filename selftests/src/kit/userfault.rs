@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory whose page faults a program answers: when it likes, or never.
+//! Memory whose page faults are handled by a program, late or never.
 //!
 //! The numbers are those of linux/userfaultfd.h.
 
@@ -12,16 +12,16 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 
-/// There where the kernel has userfaultfd.
+/// Exists if the kernel has userfaultfd.
 pub const PATH: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
 const API: u64 = 0xaa;
 
-/// UFFD_FEATURE_WP_ASYNC: the kernel itself allows guarded writes, and notes them. Any memory can be guarded
-/// so, also that of a file system.
+/// UFFD_FEATURE_WP_ASYNC: the kernel itself resolves and records guarded writes. It works for all
+/// memory, also that of a file system.
 const ASYNC: u64 = 1 << 15;
 
-/// A command that is given `size` bytes and changes them.
+/// A command with an argument of `size` bytes, which it changes.
 const fn command(number: u64, size: u64) -> u64 {
     (3 << 30) | (size << 16) | (0xaa << 8) | number
 }
@@ -32,12 +32,12 @@ const UFFDIO_COPY: u64 = command(0x03, 40);
 const UFFDIO_MOVE: u64 = command(0x05, 40);
 const UFFDIO_WRITEPROTECT: u64 = command(0x06, 24);
 
-/// What of a page is guarded.
+/// The kind of access to a page that is guarded.
 #[derive(Clone, Copy)]
 pub enum Guard {
-    /// Its first use.
+    /// The first access.
     Missing = 1,
-    /// Writing to it.
+    /// Write access.
     Writes = 2,
 }
 
@@ -45,18 +45,18 @@ pub enum Guard {
 #[repr(align(4096))]
 struct Page([u32; PAGE / 4]);
 
-/// Faults of the address space that made it, waiting for an answer by the holder of this.
+/// A userfaultfd for the address space in which it was made.
 pub struct Userfault {
     file: File,
 }
 
 impl Userfault {
-    /// For faults of this process.
+    /// For faults that the test resolves.
     pub fn new() -> Userfault {
         Userfault::with(0)
     }
 
-    /// For writes of this process that the kernel itself answers.
+    /// For write faults that the kernel itself resolves.
     pub fn answered_by_the_kernel() -> Userfault {
         Userfault::with(ASYNC)
     }
@@ -73,7 +73,7 @@ impl Userfault {
         new
     }
 
-    /// The number by which another process can take it.
+    /// The descriptor, by which another process can take it.
     pub fn number(&self) -> i32 {
         self.file.as_raw_fd()
     }
@@ -85,12 +85,12 @@ impl Userfault {
         }
     }
 
-    /// In a child: sends the number, and the address of the page.
+    /// Sends the descriptor and the address of the page, in a child.
     pub fn send(&self, line: &mut Line, page: &Mapping) {
         line.send(format!("{} {}", self.number(), page.address()));
     }
 
-    /// Takes it from a child that [sends](Self::send) it. Returns the page's address, too.
+    /// Takes it from a child that [sends](Self::send) it. Returns it with the page's address.
     pub fn of_child(child: &mut Child) -> (Userfault, u64) {
         let said: String = child.line.receive();
         let (number, page) = said.split_once(' ').expect("two numbers");
@@ -103,7 +103,7 @@ impl Userfault {
         assert_eq!(result, Ok(0), "userfaultfd command {command:#x}");
     }
 
-    /// Guards all pages of a mapping of the process that made this, in that process.
+    /// Guards all pages of a mapping in the process that made this.
     pub fn guard(&self, mapping: &Mapping, guard: Guard) {
         let (start, length) = (mapping.address(), mapping.end() - mapping.address());
         self.command(UFFDIO_REGISTER, &mut [start, length, guard as u64, 0]);
@@ -113,7 +113,7 @@ impl Userfault {
         }
     }
 
-    /// The address of the next fault that has not been asked for yet. It waits for its answer.
+    /// The address of the next unread fault, which stays unresolved.
     pub fn next_fault(&self) -> Option<u64> {
         let mut message = [0; 32];
         match (&self.file).read(&mut message).map_err(Errno::from) {
@@ -127,9 +127,9 @@ impl Userfault {
         }
     }
 
-    /// Answers the faults on a page that is missing: each of its words reads `word`.
+    /// Resolves the faults on a missing page, filled with `word`.
     pub fn fill(&self, address: u64, word: u32) {
-        // Not mapped for this: that would wait for a thread that holds the lock of the mm.
+        // Not mapped for this: mmap would wait for a thread that holds the mmap_lock.
         let page = Page([word; PAGE / 4]);
         let source = page.0.as_ptr().expose_provenance() as u64;
         let address = address & !(PAGE as u64 - 1);
@@ -137,13 +137,13 @@ impl Userfault {
         self.command(UFFDIO_COPY, &mut words);
     }
 
-    /// Moves a page of this process to a missing one, which is guarded.
+    /// Moves a page of this process to a missing page that is guarded.
     pub fn move_page(&self, from: u64, to: u64) {
         let mut words = [to, from, PAGE as u64, 0, 0];
         self.command(UFFDIO_MOVE, &mut words);
     }
 
-    /// Answers the faults on a page that must not be written: now it may.
+    /// Resolves the faults on a page guarded against writes, by allowing them.
     pub fn allow_writes(&self, address: u64) {
         let address = address & !(PAGE as u64 - 1);
         self.command(UFFDIO_WRITEPROTECT, &mut [address, PAGE as u64, 0]);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// In seconds. Generous: an emulated machine is slow, and a busy host makes it slower still.
+/// In seconds, and generous for emulated machines on a busy host.
 const LIMIT: u64 = 40;
 
 /// The timeout of every wait; longer on a kernel with sanitizers.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The program that tools start, as a person would name it after `perf record --`: this very
-//! program with `--write`.
+//! The program that tools start, such as behind `perf record --`: this binary with `--write`.
 
 use crate::kit::event::Event;
 use crate::kit::wait;
@@ -9,12 +8,12 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The option that makes this program the writer. What follows: a file to wait for, a description,
-/// payloads.
+/// The option that makes this binary the writer. Its arguments are a file to wait for, a
+/// description, and payloads.
 pub const OPTION: &str = "--write";
 
-/// The words of a command that registers the event that `description` describes, waits until
-/// a consumer is attached and the file `start` exists, writes a record for each payload and ends.
+/// A command line that registers an event by `description`, waits until a consumer is attached and
+/// the file `start` exists, and writes a record for each payload.
 pub fn command(start: &str, description: &str, payloads: &[&[u8]]) -> Vec<String> {
     let program = env::current_exe().expect("this program's path");
     let program = program.into_os_string().into_string();
@@ -42,8 +41,8 @@ fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Is the writer: `words` are what follows the option.
-// A test looks for it in the writer's stack.
+/// Runs the writer; `words` are the arguments behind the option.
+// Not inlined, as a test looks for it in the writer's stack.
 #[inline(never)]
 pub fn main(words: &[String]) -> ExitCode {
     let [start, description, payloads @ ..] = words else {
