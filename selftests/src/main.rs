@@ -2,8 +2,9 @@
 
 //! Tests of user_events on a running kernel, as root.
 //!
-//! With `--module` they first test loading and unloading, then load the module for all others and
-//! unload it at the end. Without, they test what the running kernel has.
+//! With `--module`, tests of loading and unloading run first; then the module is loaded for all
+//! others, and unloaded at the end. Without it, the tests use the user_events of the running
+//! kernel.
 
 mod behaviour;
 mod contract;
@@ -21,7 +22,7 @@ use kit::{abi, module, os, setuid_victim, tracefs, writer};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Says what the machine lacks to run the tests.
+/// Returns why the tests cannot be run on this machine.
 fn obstacle() -> Option<String> {
     let is_c = options().against_c;
     if !Path::new(tracefs::ROOT).join("trace").exists() {
@@ -42,7 +43,7 @@ fn obstacle() -> Option<String> {
     None
 }
 
-/// Every test but the checks of the contract.
+/// All tests except the checks of the contract.
 fn all_tests() -> impl Iterator<Item = Test> {
     behaviour::all()
         .chain(tools::all())
@@ -51,7 +52,6 @@ fn all_tests() -> impl Iterator<Item = Test> {
         .chain(fuzz::TESTS.iter().copied())
 }
 
-/// A run of tests.
 struct Run {
     options: &'static Options,
     log: Log,
@@ -72,7 +72,8 @@ impl Run {
         }
     }
 
-    /// Runs a test, unless that makes no sense here: then it neither passes nor fails, if it may be left out.
+    /// Runs a test, or skips it if it has an obstacle. With a list of tests that may be skipped, an
+    /// obstacle of any other test is a failure, and so is a listed test that can be run.
     fn test(&mut self, test: &Test) {
         let listed = self.options.left_out.as_ref();
         let listed = listed.map(|list| list.iter().any(|name| name == test.name));
@@ -161,7 +162,8 @@ fn main() -> ExitCode {
         (false, _) => Vec::new(),
     };
     let needs_events = !of_events.is_empty() || !checks.is_empty();
-    // The module is loaded before these, and unloaded after them.
+    // In that case the loading before these tests and the unloading after them are two results of
+    // their own.
     let loads = needs_events && module::is_given() && !is_c;
     let planned = of_loading.len() + of_events.len() + checks.len() + if loads { 2 } else { 0 };
     let mut run = Run {

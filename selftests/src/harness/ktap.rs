@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Results in KTAP, version 1 (Documentation/dev-tools/ktap.rst of the kernel): a plan, and a line for each test.
+//! Results in KTAP version 1 (Documentation/dev-tools/ktap.rst of the kernel): a plan, and a line
+//! for each test.
 
 use std::process::ExitCode;
 
-/// Prints results as they come, and counts them.
+/// Prints results as they arrive, and counts them.
 pub struct Ktap {
     planned: usize,
     passed: usize,
@@ -13,7 +14,7 @@ pub struct Ktap {
 }
 
 impl Ktap {
-    /// Begins, with so many results to come.
+    /// Prints the plan.
     pub fn begin(planned: usize) -> Ktap {
         println!("KTAP version 1\n1..{planned}");
         Ktap {
@@ -28,14 +29,14 @@ impl Ktap {
         self.passed + self.failed + self.skipped
     }
 
-    /// One more result, with what there is to say of it.
+    /// Prints a result.
     fn line(&self, word: &str, name: &str, text: &str) {
         let text = text.replace('\n', " ");
         let mark = if text.is_empty() { "" } else { " # " };
         println!("{word} {} {name}{mark}{text}", self.done());
     }
 
-    /// A test has passed, with something to say or nothing, or failed, and why.
+    /// Reports that a test has passed, with an optional note, or failed, with the reason.
     pub fn result(&mut self, name: &str, result: Result<String, String>) {
         match result {
             Ok(text) => {
@@ -49,18 +50,19 @@ impl Ktap {
         }
     }
 
-    /// A test makes no sense on this machine.
+    /// Reports that a test cannot be run on this machine.
     pub fn skip(&mut self, name: &str, why: &str) {
         self.skipped += 1;
         self.line("ok", name, &format!("SKIP {why}"));
     }
 
-    /// Has any test failed?
+    /// Returns whether any test has failed.
     pub fn has_failed(&self) -> bool {
         self.failed > 0
     }
 
-    /// Ends: well, if all that was planned has come, something of it has passed and nothing failed.
+    /// Prints the totals. Succeeds if all planned results have arrived, and some passed and none
+    /// failed.
     pub fn end(self) -> ExitCode {
         let Ktap {
             planned,

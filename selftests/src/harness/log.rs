@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What in the kernel's log is a report beside a test. `kernel-log` has the rules, by which the log of a whole run is judged,
-//! too.
+//! Reports in the kernel log during a test, by the rules of `kernel-log`, which also apply to the
+//! log of a whole run.
 
 use crate::harness::options;
 use crate::kit::{faults, machine, module};
 use kernel_log::{Allowed, Extent};
 
-/// What is allowed beside a test on the running kernel.
+/// The reports that are allowed on the running kernel.
 fn allowed() -> Allowed {
     Allowed {
         injected_faults: faults::are_known(),
@@ -15,14 +15,14 @@ fn allowed() -> Allowed {
     }
 }
 
-/// The first line that says that something is wrong, of those that the test of this name brought about. What is still to
-/// come of a report of a race, the check of the whole log sees.
+/// The first report during the test of this name. The rest of a race report may be missing, which
+/// is left to the check of the whole log.
 pub fn first<'a>(test: &str, lines: &'a [String]) -> Option<&'a String> {
     let found = kernel_log::unexpected(lines, allowed(), test, Extent::Part);
     found.first().and_then(|&at| lines.get(at))
 }
 
-/// Says in the log that the test of this name begins; without a name, that it is over.
+/// Marks the start of a test in the log, or its end if there is no name.
 pub fn mark(test: &str) {
     machine::say(&format!("{}{test}", kernel_log::TEST));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs tests, each in a process of its own, and tells what came of them.
+//! Runs each test in a process of its own, and reports the result.
 
 mod ktap;
 pub mod log;
@@ -23,18 +23,18 @@ use std::time::{Duration, Instant};
 pub use ktap::Ktap;
 pub use options::{options, Options, USAGE};
 
-/// What must be there before a test runs.
+/// What a test needs to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// user_events, from a module or built in.
     Events,
-    /// The same, and a machine that can swap. Left out where it cannot.
+    /// The same, and swap. Skipped on a machine without.
     Swap,
-    /// The module's file, not loaded.
+    /// The module's file; the module is not loaded.
     UnloadedModule,
 }
 
-/// A test: fails by panicking, by a signal or by taking too long.
+/// A test. It fails by a panic, a signal or a timeout.
 #[derive(Clone, Copy)]
 pub struct Test {
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub struct Test {
     /// Returns why the machine cannot run the test, if it cannot.
     pub skip_if: fn() -> Option<String>,
     pub limit: Duration,
-    /// Takes long, and is run at length by another test: it is run where that is asked for.
+    /// Runs only on request, as it takes long and a more thorough test covers the same.
     pub is_lengthy: bool,
 }
 
@@ -79,7 +79,7 @@ impl Test {
         }
     }
 
-    /// The same test, skipped where this path does not exist: the kernel lacks a feature there.
+    /// The same test, skipped where this path does not exist, as the kernel lacks a feature.
     pub const fn needs_path(self, path: &'static str) -> Test {
         Test {
             needs_path: Some(path),
@@ -92,7 +92,7 @@ impl Test {
         Test { skip_if, ..self }
     }
 
-    /// Why the test cannot be run here, if it cannot.
+    /// Returns why the test cannot be run.
     pub fn obstacle(&self) -> Option<String> {
         if self.needs == Needs::Swap && !swap::is_possible() {
             return Some("this machine cannot swap".into());
@@ -103,7 +103,7 @@ impl Test {
         (self.skip_if)()
     }
 
-    /// The same test, run where lengthy ones are, or where it is asked for by its whole name.
+    /// The same test, run only with the lengthy ones or by its whole name.
     pub const fn lengthy(self) -> Test {
         Test {
             is_lengthy: true,
@@ -111,7 +111,7 @@ impl Test {
         }
     }
 
-    /// The same test, allowed to take longer.
+    /// The same test with another timeout.
     pub const fn limit(self, seconds: u64) -> Test {
         Test {
             limit: Duration::from_secs(seconds),
@@ -120,13 +120,13 @@ impl Test {
     }
 }
 
-/// Returns `short`, `long` if there is time, or the number of the user's.
+/// Returns the number given by the user, else `long` if there is time, else `short`.
 pub fn times(short: usize, long: usize) -> usize {
     let usual = if options().long { long } else { short };
     options().times.unwrap_or(usual)
 }
 
-/// The random numbers of user `number`, below 1000.
+/// Random numbers for one of at most 1000 users.
 pub fn random(number: u64) -> Random {
     Random::new(options().seed.wrapping_mul(1000).wrapping_add(number))
 }
@@ -142,7 +142,7 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// Runs one test. `Ok` says what time it took, if that is worth a word; `Err` says why it failed.
+/// Runs a test. `Ok` has its duration unless short; `Err` has the reason of the failure.
 pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
     let start = Instant::now();
     run_alone(test.name, &test.run, test.needs, test.limit, log)?;
@@ -152,9 +152,9 @@ pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
     })
 }
 
-/// Runs one check of the contract. `Ok` has nothing to say; `Err` says why it failed.
+/// Runs a check of the contract. `Err` has the reason of the failure.
 pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
-    // The C implementation lets go of each event some time after its last user.
+    // The C implementation releases each event some time after its last user.
     let seconds = match options().against_c {
         true => 600,
         false => 120,
@@ -205,7 +205,7 @@ fn run_alone(
     result
 }
 
-/// How it begins what is said of a test that took too long.
+/// The start of the failure message of a timeout.
 pub const TOOK_OVER: &str = "took over";
 
 fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), String> {
@@ -224,11 +224,11 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
 
     let ended = os::wait_for_end(pid, limit).expect("wait for a test");
     let bail_out = BailOut::unless_reaped(format!("{name} {TOOK_OVER} {} s, and", limit.as_secs()));
-    // The test and whatever it started.
+    // The test, and all processes of its group.
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
     let (_, status) = os::wait(pid, 0).expect("wait for a test");
-    // Those whose parents did not wait for them have nothing else to say how they ended.
+    // Orphans, the end of which is checked here only.
     let mut crashed = Vec::new();
     while let Ok((orphan, status)) = os::wait(-1, 0) {
         if CRASHES.contains(&(status & 127)) {
@@ -250,7 +250,7 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
     let why = why.trim_end();
     match (ended, status) {
         (true, 0) if why.is_empty() => Ok(()),
-        // A process or a thread that it started, and whose end it did not look at.
+        // A failure in a process or thread whose end the test did not check.
         (true, 0) => Err(format!("it passed, but beside it: {why}")),
         (true, _) if !why.is_empty() => Err(why.to_string()),
         (true, _) => Err(format!("ended by signal {}", status & 127)),
@@ -258,15 +258,15 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Ends the whole run if the processes of a test do not end though they were killed: what holds them in the kernel would
-/// hold the run, too.
+/// Ends the whole run if killed processes of a test do not end: whatever blocks them in the kernel
+/// could block the run, too.
 struct BailOut {
     reaped: mpsc::Sender<()>,
     watcher: thread::JoinHandle<()>,
 }
 
 impl BailOut {
-    /// How long a process takes to end that was killed, on a machine where nothing is slow.
+    /// The time that a killed process may take to end, unless the kernel is slow.
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn unless_reaped(what: String) -> BailOut {
@@ -281,14 +281,15 @@ impl BailOut {
         BailOut { reaped, watcher }
     }
 
-    /// They have ended. No thread is left, as the next test is forked.
+    /// Cancels this after the end of all processes, and joins the thread, as the next test is
+    /// forked.
     fn cancel(self) {
         drop(self.reaped);
         self.watcher.join().expect("join the watcher");
     }
 }
 
-/// Signals by which a process ends that has met what it did not foresee.
+/// Signals of a crash.
 const CRASHES: [i32; 6] = [
     libc::SIGILL,
     libc::SIGTRAP,
@@ -298,7 +299,7 @@ const CRASHES: [i32; 6] = [
     libc::SIGSEGV,
 ];
 
-/// Sends the first panic of this process, and of those it forks, up the pipe.
+/// Sends the first panic of this process, and of its later children, to the pipe.
 fn report_panics_to(pipe: File) {
     os::set_nonblocking(&pipe);
     assert!(pipe.as_raw_fd() > 2);
@@ -319,8 +320,8 @@ fn report_panics_to(pipe: File) {
     }));
 }
 
-/// A test need not remove its groups, but nothing of it may be left that keeps them. What one test left for good is not
-/// held against the next.
+/// Removes the groups of a test. The test fails if one cannot be removed; if that persists, later
+/// tests do not fail for it.
 fn settle_groups() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
     let settles =
@@ -340,8 +341,8 @@ fn settle_groups() -> Result<(), String> {
     ))
 }
 
-/// A test must leave no event behind: with its process, all that keeps them is gone. What one test
-/// left for good is not held against the next.
+/// Checks that the test's events are gone, as all their users ended with its process. If one
+/// persists, later tests do not fail for it.
 fn settle_events() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
     let settles =
@@ -358,12 +359,12 @@ fn settle_events() -> Result<(), String> {
     Err(format!("left behind: {}", lines.join(", ")))
 }
 
-/// Pages of user memory that stay pinned, of which no test is to be blamed: they were before the first one, or another
-/// test left them so and was blamed.
+/// The number of pages that stay pinned without a failure: those before the first test, and those
+/// that another test has failed for.
 fn stuck_pins() -> &'static AtomicI64 {
     static STUCK: OnceLock<AtomicI64> = OnceLock::new();
     STUCK.get_or_init(|| {
-        // Whatever is read from a device may be pinned just now.
+        // Pages can be pinned for a moment by reads from a device.
         let counts = (0..20).map(|_| {
             thread::sleep(Duration::from_millis(5));
             machine::pinned_pages()
@@ -372,7 +373,7 @@ fn stuck_pins() -> &'static AtomicI64 {
     })
 }
 
-/// No page of user memory may stay pinned.
+/// Checks that no page of user memory stays pinned.
 fn settle_pins() -> Result<(), String> {
     let stuck = stuck_pins().load(Ordering::Relaxed);
     if wait::eventually(|| machine::pinned_pages() <= stuck) {
@@ -397,8 +398,8 @@ fn settle_module() -> Result<(), String> {
     .into())
 }
 
-/// The kernel must have had nothing to say, but for load and unload. When an address space with
-/// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
+/// Checks that the kernel logged nothing but loading and unloading. This includes "BUG: Bad
+/// rss-counter state" at the end of an address space with wrong page counters.
 fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String> {
     if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));

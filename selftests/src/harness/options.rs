@@ -40,17 +40,17 @@ exit status 1 if any failed. Run it as root, in a virtual machine.";
 pub struct Options {
     /// The file of the module under test.
     pub module: Option<String>,
-    /// The file of the module of which a step of loading can be made to fail.
+    /// The file of the module in which a step of loading can be made to fail.
     pub failing_module: Option<String>,
     /// The running kernel has the C implementation.
     pub against_c: bool,
-    /// There is time for more than is needed in every run.
+    /// There is time for longer runs than usual.
     pub long: bool,
-    /// The rounds or seconds of tests without an end of their own, if the user gave them.
+    /// The rounds or seconds of tests without a natural end, if given.
     pub times: Option<usize>,
     /// The seed of random tests.
     pub seed: u64,
-    /// The only tests that may be skipped, by their names; any, if this is not there.
+    /// The only tests that may be skipped, by name; all, if absent.
     pub left_out: Option<Vec<String>>,
     pub list: bool,
     pub first_failure: bool,
@@ -60,7 +60,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the words of the command line.
+    /// Parses the command line.
     pub fn read(words: Vec<String>) -> Result<Options, String> {
         let mut options = Options::default();
         let mut words = words.into_iter();
@@ -92,20 +92,20 @@ impl Options {
         Ok(options)
     }
 
-    /// Makes these the options of this process and of those it forks. Once, before all tests.
+    /// Makes these the options of this process and its children. Called once, before all tests.
     pub fn set(self) -> &'static Options {
         assert!(OPTIONS.set(self).is_ok(), "the options are set once");
         options()
     }
 
-    /// Is this test to be run?
+    /// Returns whether to run this test.
     pub fn wants_test(&self, test: &Test) -> bool {
         let is_named = || self.wanted.iter().any(|name| name == test.name);
         let is_chosen = self.lengthy == test.is_lengthy || self.long || is_named();
         is_chosen && self.wants(test.name)
     }
 
-    /// Is a check of this name to be run? None takes long.
+    /// Returns whether to run the check of this name. No check is lengthy.
     pub fn wants_check(&self, name: &str) -> bool {
         !self.lengthy && self.wants(name)
     }
@@ -115,7 +115,8 @@ impl Options {
         (self.wanted.is_empty() || has(&self.wanted)) && !has(&self.skipped)
     }
 
-    /// What is asked for and not there, among the names of all tests: a part of a name, or a test to be left out.
+    /// Returns an error for a requested part of a name, or a test that may be skipped, that matches
+    /// no test.
     pub fn unknown(&self, names: &[&str]) -> Option<String> {
         let parts = self.wanted.iter().chain(&self.skipped);
         let mut missing = parts.filter(|part| !names.iter().any(|name| name.contains(*part)));
@@ -140,7 +141,7 @@ fn number(word: &str, value: String) -> Result<u64, String> {
     random::number(&value).ok_or(format!("{word} takes a number"))
 }
 
-/// The names in a file, a line each. Lines that begin with `#` are comments.
+/// The names in a file, one per line. Lines that begin with `#` are comments.
 fn names_in(file: &str) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let lines = text.lines().map(str::trim);
