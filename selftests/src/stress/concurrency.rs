@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes and threads that do everything to the same few events at once. No event is lost while
-//! anything uses it, and none stays when nothing does.
+//! Processes and threads that use the same few events concurrently in all ways. No event may go
+//! while it is used, and none may stay when unused.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
@@ -29,16 +29,16 @@ tests!("concurrency":
     of_two_descriptions_one_wins,
 );
 
-/// The events of which all have the same idea.
+/// The events with the same description in all processes.
 const EVENTS: usize = 4;
-/// One whose fields are in dispute.
+/// An event with two conflicting descriptions.
 const DISPUTED: [&str; 2] = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed u64 c"];
 
 const PROCESSES: u64 = 4;
 const THREADS: u64 = 3;
-/// What each thread does.
+/// Operations of each thread.
 const OPERATIONS: usize = 8000;
-/// What each process that toggles does, and each that forks.
+/// Operations of each process that toggles, and of each that forks.
 const TOGGLES: usize = 1500;
 const FORKS: usize = 200;
 const READINGS: usize = 200;
@@ -51,7 +51,7 @@ fn text(event: usize) -> String {
     format!("st_conc_{event} u32 a; u32 b")
 }
 
-/// A count of operations that all processes share.
+/// A count of operations, shared by all processes.
 struct Count(Mapping);
 
 impl Count {
@@ -70,11 +70,11 @@ struct Worker<'a> {
     random: Random,
     data: Data,
     page: &'a Mapping,
-    /// Where on the page its words are: one for each event.
+    /// The offset of its words on the page, one for each event.
     at: usize,
-    /// Which words are registered.
+    /// The registered words.
     held: [bool; EVENTS],
-    /// The events' indices on its file.
+    /// The events' indices in its file.
     indices: [Option<u32>; EVENTS],
 }
 
@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
         self.page.address() + (self.at + 4 * word) as u64
     }
 
-    /// Does this thread use the event, so that it must be there?
+    /// Returns whether this thread uses the event, so that the event must exist.
     fn uses(&self, event: usize) -> bool {
         self.held[event] || self.indices[event].is_some()
     }
@@ -135,7 +135,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Deletes the event in vain, if this thread uses it.
+    /// Deletes the event, which must fail if this thread uses it.
     fn delete(&self, event: usize, delete: impl FnOnce(&str) -> Result<()>) {
         let got = delete(&name(event));
         if self.uses(event) {
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Closes the file; what is registered keeps its events, and their indices are gone.
+    /// Closes the file. Registrations keep their events, and the indices are gone.
     fn reopen(&mut self) {
         self.data = Data::open();
         self.indices = [None; EVENTS];
@@ -157,11 +157,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Registers one of two descriptions of a name. If that works, this one it is.
+    /// Registers one of two descriptions of a name. If that succeeds, the event must have these
+    /// fields.
     fn dispute(&mut self) {
         let mine = self.random.below(2);
         let address = self.address(EVENTS);
-        // On a file of its own, so that it ends with the registration.
+        // A separate file, so that the event ends with the registration.
         let data = Data::open();
         let got = data.register_text(DISPUTED[mine], address, 0);
         if allow("dispute", got, &[Errno::EADDRINUSE]).is_some() {
@@ -175,7 +176,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Shares a format, or makes it.
+    /// Registers a format of a name, which may exist already.
     fn format(&mut self) {
         let fields = ["u32 a", "u64 a", "u8 a; u8 b"][self.random.below(3)];
         let address = self.address(EVENTS + 1);
@@ -207,7 +208,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A process of threads that do everything.
+/// Runs a process of threads that do everything.
 fn work(line: &mut Line, count: &Count, process: u64) {
     let page = Mapping::kept(1);
     thread::scope(|scope| {
@@ -227,10 +228,10 @@ fn work(line: &mut Line, count: &Count, process: u64) {
             });
         }
     });
-    // Whatever happened, a bit still shows the event.
+    // Afterwards, a bit must still follow the event.
     let event = Event::new(&text(0));
     line.say(Word::Worked);
-    // What still toggles may set and clear it until then.
+    // Until then, the toggling processes may set and clear the bit.
     line.hear(Word::OthersEnded);
     event.wait_set();
     line.say(Word::Set);
@@ -238,9 +239,9 @@ fn work(line: &mut Line, count: &Count, process: u64) {
     line.say(Word::Clear);
 }
 
-/// A process that attaches and detaches tracers, in an instance of its own.
+/// Runs a process that attaches and detaches tracers, also in an instance of its own.
 fn toggle(line: &mut Line, count: &Count, process: u64) {
-    // An event may be gone when its file is opened, or go between that and the writing.
+    // An event may be gone before its file is opened, or before the write.
     let gone = [Errno::ENOENT, Errno::ENODEV];
     let mut random = Random::new(100 + process);
     let tracers = [
@@ -276,7 +277,7 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
         }
         count.of().fetch_add(1, Ordering::Relaxed);
     }
-    // That of the group attached to all that there was, and never to the instance.
+    // The switch of the system attached its events in the top instance only.
     allow(
         "all of the group",
         fs::write(&group, "0").map_err(Errno::from),
@@ -292,7 +293,7 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
     line.say(Word::Toggled);
 }
 
-/// A process whose children inherit registrations, and end in all ways.
+/// Runs a process whose children inherit registrations, and end in various ways.
 fn fork_often(line: &mut Line, count: &Count, process: u64) {
     let page = Mapping::kept(1);
     let data = Data::open();
@@ -327,7 +328,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
     line.say(Word::Forked);
 }
 
-/// A process that reads the listings.
+/// Runs a process that reads the listings.
 fn read(line: &mut Line, count: &Count) {
     for _ in 0..machine::rounds(READINGS) {
         let status = Status::now();
@@ -346,7 +347,8 @@ fn read(line: &mut Line, count: &Count) {
 }
 
 fn a_hundred_thousand_operations_on_a_few_events() {
-    // Recording the names of tasks goes on and off with the first event and the last: not often.
+    // Kept attached, as recording of comms is switched, slowly, with the first and the last
+    // attached event.
     let base = Event::new("st_conc_base");
     let instance = TraceInstance::instance("st_conc_base");
     instance.enable("st_conc_base");
@@ -386,7 +388,7 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     all(&mut workers, Word::Clear);
     workers.into_iter().for_each(|worker| worker.join());
 
-    // What is left is persistent, and idle.
+    // The remaining events are persistent, and idle.
     for event in 0..EVENTS {
         wait::until("the event to be deletable", || {
             let got = Data::open().delete(&name(event));
@@ -455,7 +457,7 @@ fn of_many_threads_one_unregisters() {
                     }
                     barrier.wait();
                     assert_eq!(unregistered.load(Ordering::Relaxed), round, "unregistered");
-                    // Not before all have looked.
+                    // Waits until all have checked.
                     barrier.wait();
                 }
             });
@@ -464,7 +466,7 @@ fn of_many_threads_one_unregisters() {
 }
 
 fn of_two_descriptions_one_wins() {
-    // Each process registers its own description of the name, as often as it takes.
+    // Each process registers its own description of the name until it has succeeded often enough.
     const WINS: usize = 100;
     let mut children: Vec<_> = DISPUTED
         .into_iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events that come and go, again and again and beside those that use them.
+//! Groups that are made and removed, repeatedly and beside their users.
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST, REGISTRATIONS};
@@ -26,14 +26,14 @@ tests!("groups::stress":
     they_come_and_go_beside_all_that_uses_them.limit(900),
 );
 
-/// How many groups are made and removed, and how many if there is time.
+/// The number of groups to make and remove, usually and if there is time.
 const ROUNDS: usize = 1000;
 const ROUNDS_IF_LONG: usize = 10_000;
 
-/// What opening a group's file gives where there is no group, or it is just being made or removed.
+/// The errors of opening a group's file while the group does not exist, is made, or is removed.
 const NOT_THERE: [Errno; 3] = [Errno::ENOENT, Errno::ENXIO, Errno::EIO];
 
-/// Uses a group in the ways that differ in what the kernel allocates, and removes it.
+/// Uses a group in ways that differ in the kernel's allocations, and removes it.
 fn make_use_and_remove(round: usize, page: &Mapping) {
     let options = [
         "names=any",
@@ -72,7 +72,7 @@ fn make_use_and_remove(round: usize, page: &Mapping) {
             top.disable(&event);
         }
     }
-    // One that is open outlives the group.
+    // An open status file outlives the group.
     let status = (round % 5 == 0).then(|| fs::File::open(group.status_file()).unwrap());
     group.remove_when_idle();
     drop(status);
@@ -81,7 +81,7 @@ fn make_use_and_remove(round: usize, page: &Mapping) {
 fn making_and_removing_them_leaks_nothing() {
     let rounds = harness::times(machine::rounds(ROUNDS), ROUNDS_IF_LONG);
     let page = Mapping::kept(1);
-    // A fifth to warm up, and twice so many as two fifths.
+    // A fifth to warm up, and two halves of two fifths.
     let half = rounds * 2 / 5;
     grows_by_nothing(rounds - 2 * half, half, |round| {
         make_use_and_remove(round, &page);
@@ -89,15 +89,15 @@ fn making_and_removing_them_leaks_nothing() {
     assert_eq!(group::listing(), "");
 }
 
-/// What must have happened so often before the race is over.
+/// The number of times that each operation must succeed before the race ends.
 const OFTEN: usize = 200;
 
-/// Counts that all threads of a race share.
+/// Counters shared by the threads of a race.
 #[derive(Default)]
 struct Race {
     is_over: AtomicBool,
     opened: AtomicUsize,
-    /// There was no such file, or it was removed while it was opened.
+    /// The file did not exist, or was removed while being opened.
     not_there: AtomicUsize,
     removed: AtomicUsize,
     kept: AtomicUsize,
@@ -112,7 +112,7 @@ impl Race {
         what.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Opens the group's file again and again. One that is open is of a group that stays.
+    /// Opens the group's file repeatedly. While the file is open, the group must stay.
     fn open(&self, group: &Group, address: u64) {
         while self.goes_on() {
             let data = match Data::try_open_in(group) {
@@ -132,7 +132,7 @@ impl Race {
         }
     }
 
-    /// Removes the group as soon as it can be, and makes it again.
+    /// Removes the group as soon as possible, and makes it again.
     fn make_and_remove(&self, group: &Group) {
         while self.goes_on() {
             let made = group::run(&format!("g:{}", group.name));
@@ -182,13 +182,13 @@ fn openers_beside_removal_have_the_group_or_an_error() {
     );
 }
 
-/// The groups that all have the same idea of: the names of the fields of their events have their numbers.
+/// The groups of all threads. The events of group N have a field `aN`.
 const GROUPS: usize = 4;
 const THREADS: usize = 6;
-/// What each thread does.
+/// Operations of each thread.
 const OPERATIONS: usize = 1500;
 
-/// The kinds of operations, and how often each was done with success.
+/// The number of successful operations of each kind.
 #[derive(Default)]
 struct Done([AtomicUsize; KINDS.len()]);
 
@@ -212,9 +212,10 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Does something once; whether it could.
+    /// Does one operation, and counts it if it succeeds.
     fn step(&mut self) {
-        // Making and using are done more often than removing: else no group is there for long.
+        // Groups are made and used more often than removed, as otherwise they would hardly ever
+        // exist.
         const LOTS: [usize; 14] = [0, 0, 1, 2, 2, 2, 2, 3, 4, 4, 5, 6, 6, 7];
         let kind = LOTS[self.random.below(LOTS.len())];
         let number = self.random.below(GROUPS);
@@ -237,12 +238,12 @@ impl Worker<'_> {
     fn make(&mut self, group: &Group) -> Option<()> {
         let options = ["", "events=100", "bytes_per_second=1000"][self.random.below(3)];
         let line = format!("g:{} {options}", group.name);
-        // One that there is has more events already, or its limits are changed.
+        // The group exists with more events than the new limit, or its limits are changed.
         let refused = [Errno::EEXIST, Errno::EBUSY];
         allow("make", group::run(line.trim_end()), &refused)
     }
 
-    /// What is registered on an open file is there until it is unregistered, and is that of the file's group.
+    /// An event registered on an open file must exist until unregistered, in the file's group.
     fn use_it(&mut self, group: &Group, number: usize) -> Option<()> {
         let data = allow("open", Data::try_open_in(group), &NOT_THERE)?;
         let text = format!("st_g_same u32 a{number}");
@@ -271,7 +272,7 @@ impl Worker<'_> {
     }
 
     fn attach(&mut self, group: &Group) -> Option<()> {
-        // An event may be gone when its file is opened, or go between that and the writing.
+        // An event may be gone before its file is opened, or before the write.
         let gone = [Errno::ENOENT, Errno::ENODEV];
         let event = group.event(["st_g_same", "st_g_line"][self.random.below(2)]);
         let top = TraceInstance::top();
@@ -283,14 +284,14 @@ impl Worker<'_> {
             allow("perf", perf, &gone).map(drop)
         } else {
             allow("enable", top.set(&event, "enable", "1"), &gone)?;
-            // Another thread may have disabled it, and the event be gone by now.
+            // Another thread may have disabled the event, and it may be gone.
             allow("disable", top.set(&event, "enable", "0"), &gone);
             Some(())
         }
     }
 }
 
-/// Whole lines, each group once.
+/// Lines must be complete, with each group once.
 fn list_groups() -> Option<()> {
     let lines = group::lines();
     let names: BTreeSet<_> = lines.iter().map(|line| group::name_in(line)).collect();
@@ -308,7 +309,7 @@ fn list_groups() -> Option<()> {
     Some(())
 }
 
-/// Of a group that is there, or has just been removed.
+/// The group may exist, or have just been removed.
 fn read_listings(group: &Group) -> Option<()> {
     let read = |path| fs::read_to_string(path).map_err(Errno::from);
     let status = allow("status", read(group.status_file()), &NOT_THERE)?;
@@ -326,7 +327,7 @@ fn read_listings(group: &Group) -> Option<()> {
     Some(())
 }
 
-/// Each event is shown with the fields that are its group's.
+/// Each event must be listed with the fields of its group.
 fn read_the_others() -> Option<()> {
     for line in dynamic::user_lines() {
         let (system, rest) = line.split_once('/').expect("a group's event");
@@ -366,7 +367,7 @@ fn they_come_and_go_beside_all_that_uses_them() {
     for (kind, times) in KINDS.iter().zip(done) {
         assert!(times > 10, "{kind}: {times} times");
     }
-    // Nothing is used any more.
+    // Everything is unused now.
     wait::until("all groups to be removed", || {
         group::remove_all().is_empty()
     });

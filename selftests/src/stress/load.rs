@@ -44,15 +44,15 @@ tests!("load":
     using_it_leaks_nothing.of_loading().lengthy().limit(900),
 );
 
-/// For a kernel that has user_events built in.
+/// For a kernel with user_events built in.
 pub const REFUSAL: Test = Test::new(
     "load::is_refused_where_the_kernel_has_its_own",
     is_refused_where_the_kernel_has_its_own,
 )
 .of_loading();
 
-/// The main job once, in a process of its own: register, attach, write, unregister. And what may
-/// go wrong on the way, as errors leak most easily.
+/// Registers, attaches, writes and unregisters in a process, with errors on the way, whose paths
+/// leak most easily.
 fn use_it_once() {
     let user = child::fork(|_| {
         let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
@@ -90,7 +90,7 @@ fn use_it_once() {
         assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
         event.unregister().unwrap();
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
-        // This one ends with the process.
+        // Unregistered by the end of the process.
         register("st_load_other u32 a", address, 5).unwrap();
     });
     user.join();
@@ -119,7 +119,7 @@ fn loads_and_unloads_leaving_nothing() {
         fs::read_to_string(STATUS).unwrap(),
         "\nActive: 0\nBusy: 0\n"
     );
-    // Idle, so at once.
+    // Idle, so it unloads at once.
     assert_eq!(module::unload(), Ok(()));
     nothing_is_left();
 
@@ -145,7 +145,8 @@ fn says_loaded_and_unloaded() {
 fn taints_as_out_of_tree_only() {
     module::load();
     let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
-    // E, unsigned, is what a kernel that knows signatures adds to every module built elsewhere.
+    // O is the flag of an out-of-tree module; E, unsigned, is added by a kernel that supports
+    // signatures.
     let others: String = taint
         .trim()
         .chars()
@@ -173,7 +174,7 @@ fn is_refused_where_the_kernel_has_its_own() {
         let line = format!("{}: cannot load: {reason}: error -16", module::NAME);
         assert_eq!(module::said(log.take()), [line]);
     }
-    // The kernel's own are as they were.
+    // The kernel's own user_events still works.
     let tracer = TraceInstance::instance("st_load_own");
     tracer.enable(&event.name);
     event.wait_set();
@@ -199,7 +200,7 @@ fn each_step_may_fail_and_is_undone() {
         nothing_is_left();
         let said = module::said(log.take());
         assert_eq!(said.len(), 1, "a failing load says one line: {said:?}");
-        // Whatever was undone, all of it can be made again.
+        // After a failed load, another load must succeed.
         if step % 4 == 1 {
             module::load();
             use_it_once();
@@ -214,7 +215,7 @@ fn each_step_may_fail_and_is_undone() {
     nothing_is_left();
 }
 
-/// It is refused now, and works when idle.
+/// Checks that unloading is refused.
 #[track_caller]
 fn refused() {
     assert_eq!(
@@ -232,7 +233,7 @@ fn not_unloaded_while_a_file_is_open() {
     drop(data);
     module::unload_when_idle();
 
-    // With an event on it.
+    // An event on the file keeps the module as well.
     module::load();
     let user = child::fork(|_| {
         let event = Event::new("st_load_file u32 a");
@@ -244,7 +245,7 @@ fn not_unloaded_while_a_file_is_open() {
     nothing_is_left();
 }
 
-/// The process that had one lives on.
+/// A process that had a bit registered does not keep the module.
 fn unloaded_when_no_bit_is_registered_any_more() {
     module::load();
     let mut child = child::fork(|line| {
@@ -313,7 +314,7 @@ fn not_unloaded_while_a_listing_is_open() {
     for path in [STATUS, PROFILE, REGISTRATIONS, GROUPS] {
         module::load();
         let mut file = fs::File::open(path).unwrap();
-        // An open file counts once, and no more when it was read.
+        // An open file counts once, also after a read.
         assert_eq!(module::users(), 1, "{path}");
         let _ = file.read(&mut [0]).unwrap();
         assert_eq!(module::users(), 1, "{path}");
@@ -345,8 +346,8 @@ fn readable_after_unloading(tracer: &TraceInstance) {
     });
     user.join();
     module::unload_when_idle();
-    // Its records are of a kind that cannot be printed now; nothing may call into the module. They
-    // are taken out, as another event may get the number.
+    // The type of these records can no longer be printed, and the kernel may not call into the
+    // module for it. The records are taken out, as another event may get the type.
     assert_eq!(tracer.lines("st_load_trace"), [""; 0]);
     assert_eq!(tracer.take_all_records().len(), 0);
 }
@@ -371,7 +372,7 @@ fn unused_persistent_events_go_with_it() {
     module::unload_when_idle();
 }
 
-/// Makes two groups, one of them with unused events of each kind. They keep the module no busier than before.
+/// Makes two groups, one of them with unused events of each kind, which do not keep the module.
 fn make_groups() -> [Group; 2] {
     let groups = [
         Group::of_any_names("st_load_one"),
@@ -394,7 +395,7 @@ fn make_groups() -> [Group; 2] {
     groups
 }
 
-/// The kernel looks at them again after a while.
+/// The kernel retries their removal after a while.
 fn groups_that_wait_for_their_last_use_go_with_it() {
     module::load();
     let top = TraceInstance::top();
@@ -433,7 +434,7 @@ fn not_unloaded_while_a_groups_file_is_open() {
     let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
     for path in paths.chain([GROUPS.into()]) {
         let mut file = fs::File::open(&path).unwrap();
-        // An open file counts once, and no more when it was read.
+        // An open file counts once, also after a read.
         assert_eq!(module::users(), 1, "{}", path.display());
         let _ = file.read(&mut [0]);
         assert_eq!(module::users(), 1, "{}", path.display());
@@ -441,7 +442,7 @@ fn not_unloaded_while_a_groups_file_is_open() {
         drop(file);
         assert_eq!(module::users(), 0, "{}", path.display());
     }
-    // One of a group that was removed meanwhile holds the module as well.
+    // The file of a removed group holds the module as well.
     let file = fs::File::open(groups[1].status_file()).unwrap();
     assert_eq!(groups[1].remove(), Ok(()));
     assert_eq!(module::users(), 1);
@@ -475,13 +476,13 @@ fn not_unloaded_while_a_groups_event_is_used() {
 }
 
 fn many_times_without_a_leak() {
-    // Some to warm up, and twice so many.
+    // 4 rounds to warm up, and two halves.
     grows_by_nothing(4, machine::rounds(24), |round| {
         module::load();
         if round % 10 == 0 {
             use_it_once();
         } else {
-            // This process is known until it or the module ends.
+            // The record of this process stays until the process or the module ends.
             Event::new("st_load_round u32 a").unregister().unwrap();
         }
         module::unload_when_idle();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loading and unloading, and much at once or for long.
+//! Tests of loading and unloading, under load, and of long duration.
 
 mod concurrency;
 mod groups;
@@ -15,7 +15,6 @@ use crate::harness::Test;
 
 pub use load::REFUSAL;
 
-/// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,

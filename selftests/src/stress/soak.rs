@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mixed load for as long as one likes: memory stays flat, and what was written is what was recorded
-//! and what was missed.
+//! Mixed load for an arbitrary time: memory must stay flat, and the records written must be those
+//! recorded and those missed.
 //!
-//! All kinds of use go on at once, and besides writers of whose records account is kept, with ftrace,
-//! perf and eBPF listening. Now and then all of that rests, and the kernel's memory is looked at.
+//! All kinds of use run concurrently, beside writers whose records are counted, with ftrace, perf
+//! and eBPF attached. Regularly the load pauses for a check of the kernel's memory.
 
 use crate::harness::{self, options, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT};
@@ -28,35 +28,35 @@ tests!("soak":
     memory_is_flat_and_counters_agree.lengthy().limit(36_000),
 );
 
-/// How often each kind of use is looked at alone, twice over.
+/// The number of uses of each kind when run alone, twice.
 const USES: u64 = 50;
 const USES_IF_LONG: u64 = 2400;
-/// A kind does one of up to four things by lot. What leaves one object, or page, each time that it is done leaves more
-/// than the tenth part of so many: of 50, in 998 of 1000 times.
+/// A kind chooses from up to four operations at random. A leak of one object or page in one of
+/// these operations exceeds the tenth part of the uses: with 50 uses, in 998 of 1000 runs.
 const PART: u64 = 10;
 
-/// How often a kind of use is looked at again in which something grew twice.
+/// The number of repetitions for a kind whose memory grew twice.
 const AGAIN: usize = 6;
 
-/// The kind that takes much longer than the others, and always does the same: it is done half as often.
+/// The kind that takes much longer and always does the same: it is run half as often.
 const SLOW: &str = "holds eBPF";
 
 const SECONDS: usize = 7;
 const SECONDS_IF_LONG: usize = 3600;
-/// How many parts the time is divided into, as far as one is not too short.
+/// The number of parts of the time, unless these get too short.
 const PARTS: u64 = 40;
-/// Parts that are not compared: caches fill, and the trace core makes its buffers.
+/// Parts that are not compared, in which caches fill and the trace core allocates its buffers.
 const WARM_UP: usize = 2;
 
-/// The event of which account is kept: one of several formats, so that its group is not the one that
-/// is switched as a whole. Other tracers would have misses of their own.
+/// The event whose records are counted: one of several formats, so that it is not in the system
+/// that is switched as a whole. Other tracers would have misses of their own.
 const NAME: &str = "st_soak";
 const DESCRIPTION: &str = "st_soak u32 writer; u32 n; u64 sum";
 
-/// How many write with account kept.
+/// The number of writers whose records are counted.
 const WRITERS: u32 = 2;
 
-/// How far the kernel's memory may be above what it was after the warm-up, however long it took.
+/// The allowed increase of memory since the warm-up, for any duration.
 const BOUNDS: Bounds = Bounds {
     slab_kb: 2048,
     objects: 1000,
@@ -64,28 +64,28 @@ const BOUNDS: Bounds = Bounds {
     areas: 40,
     pages: 512,
 };
-/// Of objects, fewer where the kind of use that was met least was met less than twice as often: but not less than this.
+/// The minimum for objects, whose bound is half the number of uses of the least frequent kind.
 const MIN_OBJECTS: i64 = 100;
 
-/// What became of the records of one part.
+/// The records of one part.
 #[derive(Default)]
 struct Account {
     written: u64,
     recorded: u64,
-    /// Recorded, too, but not given out by the kernel.
+    /// Recorded, but not returned by the kernel.
     passed_over: u64,
-    /// By ftrace, which has little room, and by perf.
+    /// Missed by ftrace, whose buffer is small, and by perf.
     missed: (u64, u64),
-    /// Records that perf saw, and of these the ones it had no room for.
+    /// Records counted by perf, of which `lost` had no room.
     counted: u64,
     lost: u64,
     sampled: u64,
-    /// How often the eBPF program ran.
+    /// The runs of the eBPF program.
     ran: u64,
 }
 
 impl Account {
-    /// Each listener has or has missed every record.
+    /// Checks that each consumer has received or missed every record.
     #[track_caller]
     fn agrees(&self) {
         let (ftrace, perf) = self.missed;
@@ -117,7 +117,7 @@ impl Account {
     }
 }
 
-/// Writes records until told to stop. Returns how many.
+/// Writes records until `done`. Returns their number.
 fn write(data: &Data, writer: u32, done: &AtomicBool) -> u64 {
     let mut count = 0;
     while !done.load(SeqCst) {
@@ -134,7 +134,7 @@ fn write(data: &Data, writer: u32, done: &AtomicBool) -> u64 {
     count
 }
 
-/// Takes the records of an instance, each of which must be whole. Returns how many.
+/// Takes the records of an instance, each of which must be whole. Returns their number.
 fn take(tracer: &TraceInstance, id: u64) -> u64 {
     let records = tracer.take_records(id);
     for record in &records {
@@ -145,12 +145,12 @@ fn take(tracer: &TraceInstance, id: u64) -> u64 {
     records.len() as u64
 }
 
-/// Takes perf's samples. Returns how many.
+/// Takes perf's samples. Returns their number.
 fn sampled(perfs: &mut [Perf]) -> u64 {
     perfs.iter_mut().map(|perf| perf.take().len() as u64).sum()
 }
 
-/// One part: a new event, listeners that come and go with it, and writers for so long.
+/// Runs one part: a new event, with its consumers, and writers for some time.
 fn part(length: Duration) -> Account {
     let data = Data::open();
     let page = Mapping::kept(1);
@@ -159,7 +159,7 @@ fn part(length: Duration) -> Account {
     let name = tracefs::formats_of(NAME).remove(0);
     let set = || page.word(0).load(SeqCst) == 1;
     let tracer = TraceInstance::instance(NAME);
-    // What finds no room is missed, not overwritten.
+    // Without room, records are missed, not overwritten.
     tracer.control("options/overwrite", "0");
     tracer.control("buffer_size_kb", "64");
     let id = tracefs::event_id(&name);
@@ -187,7 +187,7 @@ fn part(length: Duration) -> Account {
             thread::sleep(Duration::from_millis(20));
             account.recorded += take(&tracer, id);
             turn += 1;
-            // perf's samples are not taken so often, and some find no room.
+            // perf's samples are taken less often, so that some have no room.
             if turn % 8 == 0 {
                 account.sampled += sampled(&mut perfs);
             }
@@ -198,7 +198,7 @@ fn part(length: Duration) -> Account {
     });
     account.recorded += take(&tracer, id);
     account.sampled += sampled(&mut perfs);
-    // What a CPU's ring lost it says with the next sample.
+    // A CPU's ring reports its losses with the next sample.
     thread::scope(|scope| {
         for cpu in os::cpus() {
             let data = &data;
@@ -225,11 +225,11 @@ fn part(length: Duration) -> Account {
     account
 }
 
-/// Waits until nothing is left of the load but what was there at first.
+/// Waits until only the initial event is left.
 #[track_caller]
 fn settle(users: &StressUsers) {
     users.rest();
-    // What was enabled with the group, or left by a user that was interrupted.
+    // Events that were enabled with their system, or left by an interrupted user.
     let deleted = wait::eventually(|| {
         let names = dynamic::user_lines();
         let names: Vec<_> = names.iter().map(|line| name_in(line)).collect();
@@ -252,21 +252,22 @@ fn name_in(line: &str) -> String {
     name.unwrap_or("").to_string()
 }
 
-/// Has a kind of use go on alone, so often.
+/// Runs a kind of use alone.
 #[track_caller]
 fn use_alone(users: &StressUsers, kind: usize, uses: u64) {
     let goal = users.done(kind) + uses;
     users.order(1 << kind);
     let mut last = 0;
     while last < goal {
-        // It is too long if nothing happens meanwhile.
+        // No limit for all together: it is a failure if none completes for a while.
         wait::until("one more use", || users.done(kind) > last);
         last = users.done(kind);
     }
     settle(users);
 }
 
-/// One object, one vmalloc area or one page that a kind of use leaves each time is seen: again and again, the same has grown.
+/// A leak of one object, vmalloc area or page per use is detected, as the same count grows each
+/// time.
 fn each_kind_of_use_leaves_nothing() {
     let uses = match options().long {
         true => USES_IF_LONG,
@@ -295,8 +296,8 @@ fn each_kind_of_use_leaves_nothing() {
             if half == 0 {
                 *grown = by;
             } else {
-                // What each CPU holds of a cache in advance, up to 240 objects, and frees that wait for a grace period
-                // come and go. What a use leaves grows as often as it is done.
+                // Objects cached by CPUs, up to 240 for each slab cache, and frees after a grace
+                // period vary; a leak grows with every use.
                 by.retain(|what, _| grown.contains_key(what));
                 for _ in 0..AGAIN {
                     if by.is_empty() {

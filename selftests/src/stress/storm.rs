@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Many processes that come, go and change, while events are attached and detached: after each
-//! change every living process sees the right bits.
+//! Many processes that start, end and change, while events are attached and detached: after each
+//! change every living process must have the right bits.
 //!
-//! Each of the workers owns a slot of memory that all share, and has the bits of two events
-//! registered in it; so the test sees them by just looking. A worker forks and ends, and its child
-//! goes on in its place; it registers anew, executes programs, has pages dropped and unmapped, and
-//! looks at a second pair of bits in memory of its own.
+//! Each worker has a slot of shared memory, where it registers a bit of two events, which the test
+//! reads directly. A worker forks and ends, and its child continues in its place; it registers
+//! again, executes programs, drops and unmaps pages, and checks a second pair of bits in private
+//! memory.
 
 use crate::harness::{options, tests};
 use crate::kit::abi::Data;
@@ -24,45 +24,45 @@ tests!("storm":
 );
 
 const WORKERS: usize = 64;
-/// How often a worker's bits are looked at after a change, in all.
+/// The number of checks of workers' bits after changes.
 const OBSERVATIONS: u64 = 10_000;
-/// Where each of them takes long.
+/// On a slow kernel.
 const OBSERVATIONS_IF_SLOW: u64 = 1_000;
 const OBSERVATIONS_IF_LONG: u64 = 1_000_000;
-/// How often each of the [`OPS`] is done at least, how often workers have looked at their bits
-/// themselves, and how many processes have ended. With less it is quiet, and shows little.
+/// The minimum of each of the [`OPS`], of checks by workers themselves, and of ended processes.
+/// With fewer the test shows little.
 const MIN_OF_EACH_OP: u64 = 3;
 const LOOKS: u64 = 100;
 const ENDED: usize = 60;
 const EVENTS: [&str; 2] = ["st_storm_a", "st_storm_b"];
-/// Both events' bits.
+/// The bits of both events.
 const BITS: u32 = 3;
 
-/// What all processes share: a page of common words, and a page for each worker.
+/// Memory shared by all processes: a page of common words, and a page for each worker.
 struct SharedWords(Mapping);
 
 impl SharedWords {
-    /// Not 0 when all are to end.
+    /// Not 0 once all workers are to end.
     fn stop(&self) -> &AtomicU32 {
         self.0.word(0)
     }
 
-    /// Odd while an event changes.
+    /// Odd while an event is being switched.
     fn changes(&self) -> &AtomicU32 {
         self.0.word(4)
     }
 
-    /// What the bits are to be, while no event changes.
+    /// The right bits, while no event is being switched.
     fn want(&self) -> &AtomicU32 {
         self.0.word(8)
     }
 
-    /// How often a worker has looked at bits itself.
+    /// The number of checks by workers themselves.
     fn seen(&self) -> &AtomicU64 {
         self.0.long(16)
     }
 
-    /// How often a worker did each of the things in [`OPS`].
+    /// The number of operations of a kind in [`OPS`].
     fn done(&self, op: usize) -> &AtomicU64 {
         self.0.long(64 + 8 * op)
     }
@@ -80,7 +80,7 @@ impl SharedWords {
         self.0.address() + SharedWords::offset(worker) as u64
     }
 
-    /// Odd while a worker's bits are registered; goes up with each registration.
+    /// Odd while a worker's bits are registered; incremented by each registration.
     fn turn(&self, worker: usize) -> &AtomicU32 {
         self.0.word(SharedWords::offset(worker) + 64)
     }
@@ -97,7 +97,7 @@ const OPS: [&str; 8] = [
     "looks",
 ];
 
-/// How a child ends that has done what it was forked for.
+/// The exit status of a child that has completed its job.
 const HAS_RUN: i32 = 70;
 
 struct Worker<'a> {
@@ -107,7 +107,7 @@ struct Worker<'a> {
     data: Data,
     /// A second pair of bits.
     own: Mapping,
-    /// A third, which is not looked at, and which is unmapped at times.
+    /// A third pair, never checked, and unmapped at times.
     spare: Mapping,
 }
 
@@ -146,8 +146,8 @@ impl<'a> Worker<'a> {
         self.board.done(op).fetch_add(1, SeqCst);
     }
 
-    /// Registers the bits that the test looks at. They are right at once, unless an event has been
-    /// changing meanwhile.
+    /// Registers the bits that the test checks. They must be right at once, unless an event was
+    /// switched meanwhile.
     fn register_slot(&self) {
         let changes = self.board.changes().load(SeqCst);
         register(&self.data, self.board.address(self.number));
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
         self.board.turn(self.number).fetch_add(1, SeqCst);
     }
 
-    /// Waits until the worker's own bits are right, or an event changes.
+    /// Waits until the worker's private bits are right, or an event is switched.
     fn look(&self) {
         let start = Instant::now();
         let changes = self.board.changes().load(SeqCst);
@@ -180,7 +180,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Forks a child that runs `run`, and waits for its end; or kills it under way.
+    /// Forks a child that runs `run`, and waits for its end, or kills it.
     fn with_child(&self, run: impl FnOnce(), kill: bool) {
         match os::fork().expect("fork") {
             0 => {
@@ -240,8 +240,8 @@ impl<'a> Worker<'a> {
                 ),
                 4 => self.with_child(|| thread::sleep(wait::limit()), true),
                 5 => {
-                    // Of the shared page, what it holds stays; of the own one, the bits go, and come
-                    // with their next change or registration.
+                    // The shared page keeps its content. In the private page the bits are lost
+                    // until the next switch or registration.
                     let slot = SharedWords::offset(self.number);
                     let dropped = self.board.0.advise_part(slot, PAGE, libc::MADV_DONTNEED);
                     dropped.and(self.own.advise(libc::MADV_DONTNEED)).unwrap();
@@ -261,15 +261,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// For so long that there are always some at it, and never so many that the machine has no time
-    /// left for processes that only look.
+    /// Long enough that the machine has time for the processes that only check, and short enough
+    /// that some worker is always active.
     fn pause(&mut self) {
         let ms = self.random.long_below(3000);
         thread::sleep(Duration::from_millis(ms));
     }
 }
 
-/// Reaps what has ended. All end well.
+/// Reaps ended processes, which must have succeeded.
 fn reap(wait: i32) -> usize {
     let mut reaped = 0;
     while let Ok((pid @ 1.., status)) = os::wait(-1, wait) {
@@ -279,7 +279,7 @@ fn reap(wait: i32) -> usize {
     reaped
 }
 
-/// Waits until the bits of a worker are right. False if it has none registered now.
+/// Waits until the bits of a worker are right. Returns false if none are registered now.
 fn settles(board: &SharedWords, worker: usize, want: u32) -> bool {
     let start = Instant::now();
     loop {
@@ -291,7 +291,7 @@ fn settles(board: &SharedWords, worker: usize, want: u32) -> bool {
         if bits == want {
             return true;
         }
-        // Looked at while it was registered all the time, and wrong; for how long?
+        // Wrong, and registered all the time.
         if board.turn(worker).load(SeqCst) == turn {
             assert!(
                 start.elapsed() < wait::limit(),
@@ -302,7 +302,7 @@ fn settles(board: &SharedWords, worker: usize, want: u32) -> bool {
     }
 }
 
-/// The bits of a worker are still right, if they are still registered.
+/// Checks that the bits of a worker are still right, if still registered.
 fn stay(board: &SharedWords, worker: usize, want: u32) {
     let turn = board.turn(worker).load(SeqCst);
     let bits = board.bits(worker).load(SeqCst);
@@ -330,7 +330,7 @@ fn every_living_process_sees_every_change() {
             os::exit_now(0);
         }
     }
-    // Among so many, the test must get its turn.
+    // Many processes compete with the test.
     tasks::be_nice(-20);
 
     let top = TraceInstance::top();
@@ -386,7 +386,7 @@ fn every_living_process_sees_every_change() {
         let times = board.done(op).load(SeqCst);
         println!("  # {times} {name}");
     }
-    // One that is not registered at the moment of a change is passed over, which is seldom so.
+    // A worker without a registration during a change is skipped, which is rare.
     for (worker, &observed) in observed.iter().enumerate() {
         assert!(
             observed >= toggles / 2,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that use user_events in every way, as fast as they can, whether they are there or not.
+//! Processes that use user_events in every way, as fast as possible, whether the module is loaded
+//! or not.
 //!
-//! Each kind of use is a process of its own, which goes on as long as it is told to. A use holds on
-//! to something for a moment, and has let go of all when it ends.
+//! Each kind of use has a process of its own, active on request. A use holds its resources for a
+//! moment, and has released them all when it ends.
 
 use crate::harness;
 use crate::kit::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
@@ -23,14 +24,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// The event that all kinds use. The test makes it.
+/// The event of all kinds, made by the test.
 pub const EVENT: &str = "st_stress_users";
 pub const DESCRIPTION: &str = "st_stress_users u32 a";
 
-/// Uses user_events once. It fails if they are not there, or go meanwhile.
+/// One use of user_events. It fails if the module is not loaded, or goes meanwhile.
 type Use = fn(&mut User) -> Result<()>;
 
-/// A group that one of them makes.
+/// A group made by one of the kinds.
 const GROUP: &str = "st_stress_group";
 
 /// The kinds of use.
@@ -51,32 +52,30 @@ const KINDS: [(&str, Use); 14] = [
     ("makes a group", |user| user.group()),
 ];
 
-/// How many kinds there are.
 pub const COUNT: usize = KINDS.len();
 /// All kinds, as bits.
 pub const ALL: u32 = (1 << COUNT) - 1;
 const END: u32 = 1 << COUNT;
 
-/// The processes.
 pub struct StressUsers {
     shared: SharedWords,
     pids: Vec<i32>,
-    /// A perf event of a task, so that there is always one. With the first the kernel changes the code
-    /// of its scheduler, and with the last again. An emulator has been seen to run the code of before
-    /// after that, so this is not to be done thousands of times.
+    /// A perf event of a task, which keeps perf's static branch in the scheduler enabled. An
+    /// emulator was seen to run stale code after the branch was switched, so this is not to be done
+    /// thousands of times.
     _perf: Perf,
 }
 
-/// What they share.
+/// Memory shared by all processes.
 struct SharedWords(Mapping);
 
 impl SharedWords {
-    /// The kinds that are to go on, as bits, and above them a number that is another with each order.
+    /// The active kinds, as bits, and above them a number that changes with each order.
     fn orders(&self) -> &AtomicU32 {
         self.0.word(0)
     }
 
-    /// The orders by which a kind rests.
+    /// The order by which a kind rests.
     fn resting(&self, kind: usize) -> &AtomicU32 {
         self.0.word(1024 + 4 * kind)
     }
@@ -91,7 +90,8 @@ impl SharedWords {
 }
 
 impl StressUsers {
-    /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
+    /// Forks the processes, which are inactive at first. `tracer` is an instance to use beside the
+    /// top one.
     pub fn new(tracer: &TraceInstance) -> StressUsers {
         let shared = SharedWords(Mapping::shared(1));
         let start = |kind| match os::fork().expect("fork") {
@@ -109,7 +109,7 @@ impl StressUsers {
         }
     }
 
-    /// Has these kinds go on, and all others stop after what they are at.
+    /// Makes these kinds active, and all others stop after the current use.
     pub fn order(&self, kinds: u32) {
         let orders = self.shared.orders();
         let number = (orders.load(SeqCst) >> (COUNT + 1)) + 1;
@@ -117,7 +117,7 @@ impl StressUsers {
         os::wake_all(orders);
     }
 
-    /// Has all stop, and waits until they have.
+    /// Stops all kinds, and waits for them.
     #[track_caller]
     pub fn rest(&self) {
         self.order(0);
@@ -128,22 +128,22 @@ impl StressUsers {
         self.is_well();
     }
 
-    /// What a kind does.
+    /// The description of a kind.
     pub fn name(kind: usize) -> &'static str {
         KINDS[kind].0
     }
 
-    /// How often a kind did what it does.
+    /// The number of successful uses of a kind.
     pub fn done(&self, kind: usize) -> u64 {
         self.shared.done(kind).load(SeqCst)
     }
 
-    /// How often it could not.
+    /// The number of failed uses of a kind.
     pub fn failed(&self, kind: usize) -> u64 {
         self.shared.failed(kind).load(SeqCst)
     }
 
-    /// All processes live.
+    /// Checks that all processes live.
     #[track_caller]
     pub fn is_well(&self) {
         for (kind, &pid) in self.pids.iter().enumerate() {
@@ -156,7 +156,7 @@ impl StressUsers {
         }
     }
 
-    /// Ends them, well.
+    /// Ends the processes, which must succeed.
     #[track_caller]
     pub fn end(self) {
         self.order(END);
@@ -175,7 +175,8 @@ struct User<'a> {
     random: Random,
     page: Mapping,
     program: Option<(Program, Counters)>,
-    /// The events (by their directories' inodes) that refused a trigger, as the module was going.
+    /// The events, by the inodes of their directories, that refused a trigger while the module was
+    /// unloaded.
     refused: HashSet<u64>,
 }
 
@@ -209,19 +210,19 @@ impl<'a> User<'a> {
             }
             let count = match KINDS[self.kind].1(self) {
                 Ok(()) => self.shared.done(self.kind),
-                // EIO: found, and removed before it was opened.
+                // EIO: removed between lookup and open.
                 Err(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::EIO) => {
                     self.shared.failed(self.kind)
                 }
                 Err(errno) => panic!("the user that {}: {errno:?}", KINDS[self.kind].0),
             };
             count.fetch_add(1, SeqCst);
-            // Without anything, so that the module has a chance to come and go.
+            // Pauses without resources, so that the module can be loaded or unloaded.
             thread::sleep(Duration::from_micros(self.random.long_below(1500)));
         }
     }
 
-    /// Holds on to what it has for a moment, long or short.
+    /// Holds the current resources for a random time.
     fn hold(&mut self) {
         if self.random.below(2) == 0 {
             thread::sleep(Duration::from_micros(self.random.long_below(2000)));
@@ -247,10 +248,10 @@ impl<'a> User<'a> {
     fn register(&mut self) -> Result<()> {
         let mut data = Data::try_open()?;
         self.use_event(&data);
-        // For which the kernel reads the bit.
+        // Makes the kernel read the bit.
         fs::read_to_string(REGISTRATIONS).expect("read a listing");
         if self.random.below(2) == 0 {
-            // The registration alone keeps it.
+            // The registration alone keeps the event.
             drop(data);
             self.hold();
             data = Data::open();
@@ -260,7 +261,7 @@ impl<'a> User<'a> {
         let ended = data.unregister_bit(self.page.address(), 0);
         assert_eq!(ended, Ok(()), "unregister");
         assert_eq!(self.page.word(0).load(SeqCst), 0, "set after unregistering");
-        // The next use has another page.
+        // The next use has a new page.
         self.page.advise(libc::MADV_DONTNEED)?;
         Ok(())
     }
@@ -286,7 +287,7 @@ impl<'a> User<'a> {
         let tracer = *self.random.one_of(&[&top, self.tracer]);
         match self.random.below(4) {
             0 => {
-                // All events of the group at once; none may be there by now.
+                // All events of the system at once; there may be none.
                 let group = tracer.path("events").join(tracefs::GROUP).join("enable");
                 let on = tracefs::replace(&group, "1");
                 self.hold();
@@ -300,9 +301,9 @@ impl<'a> User<'a> {
             1 => {
                 let trigger = "traceon:3 if a == 77";
                 let event = fs::metadata(tracer.file(EVENT, ""))?.ino();
-                // The kernel counts a trigger that is refused as if it was there (`register_trigger()`).
-                // It takes the event's next one without asking, which holds nothing and is lost when
-                // the event goes. So there is none.
+                // The kernel counts a refused trigger as registered (`register_trigger()`). It
+                // takes the event's next trigger without calling the module, so that this trigger
+                // holds no reference, and is lost when the event goes. So there is no next trigger.
                 if self.refused.contains(&event) {
                     return Err(Errno::ENODEV);
                 }
@@ -338,7 +339,7 @@ impl<'a> User<'a> {
             self.tracer.file(EVENT, "trigger"),
             self.tracer.file(EVENT, "enable"),
         ];
-        // The first three show what the module says, and are read so often that what one of them leaves is seen.
+        // The first three call the module, and are read often enough to detect a leak in each.
         let path = match self.random.below(4) {
             0 => self.tracer.path("trace"),
             1 => TraceInstance::top().path("dynamic_events"),
@@ -360,7 +361,7 @@ impl<'a> User<'a> {
         }
     }
 
-    /// perf, attached to the event.
+    /// Attaches perf to the event.
     fn attached(&mut self) -> Result<Perf> {
         let id = fs::read_to_string(self.tracer.file(EVENT, "id"))?;
         let id = id.trim().parse().expect("an event's id");
@@ -369,7 +370,7 @@ impl<'a> User<'a> {
             0 => Perf::open(id, ALL_PROCESSES, cpu),
             _ => Perf::open(id, SELF, ANY_CPU),
         };
-        // There is no event of this id any more, or it is about to go.
+        // The event of this id is gone, or about to go.
         perf.map_err(|errno| match errno {
             Errno::EINVAL => Errno::ENODEV,
             errno => errno,
@@ -393,13 +394,14 @@ impl<'a> User<'a> {
     }
 
     fn dynamic(&mut self) -> Result<()> {
-        // What is no line of any kind of events.
+        // EINVAL: without the module, no event type accepts the line.
         dynamic::run("u:st_stress_line u32 a").map_err(|errno| match errno {
             Errno::EINVAL => Errno::ENODEV,
             errno => errno,
         })?;
         self.hold();
-        // It may be gone with the module, which it does not hold, and may be enabled with its group.
+        // The event may be gone with the module, which it does not hold, or be enabled with its
+        // system.
         match dynamic::run("-:st_stress_line") {
             Ok(()) | Err(Errno::EBUSY) => Ok(()),
             Err(errno) => Err(errno),
@@ -414,7 +416,7 @@ impl<'a> User<'a> {
         assert_eq!(ended, Ok(()), "unregister");
         assert_eq!(data.delete("st_stress_brief"), Err(Errno::EBUSY));
         drop(data);
-        // It may be gone by itself, and may be enabled with its group.
+        // The event may be gone, or be enabled with its system.
         match Data::try_open()?.delete("st_stress_brief") {
             Ok(()) | Err(Errno::ENOENT | Errno::EBUSY) => Ok(()),
             Err(errno) => panic!("delete: {errno:?}"),
@@ -452,10 +454,10 @@ impl<'a> User<'a> {
         let pid = os::fork()?;
         if pid == 0 {
             match way {
-                // Inherited, and ends with it.
+                // Inherits the registration, and ends with it.
                 0 => self.hold(),
                 1 => self.use_event(&data),
-                // Until it is killed.
+                // Runs until it is killed.
                 2 => {
                     drop(data);
                     loop {
@@ -504,12 +506,12 @@ impl<'a> User<'a> {
 
     fn group(&mut self) -> Result<()> {
         let group = match Group::made(GROUP, "bytes_per_second=1000") {
-            // It could not be removed the last time.
+            // Could not be removed the last time.
             Err(Errno::EEXIST) => Group::of_name(GROUP),
             made => made?,
         };
         self.hold();
-        // The module may have gone meanwhile, and the group with it, and have come again.
+        // The module may have been reloaded meanwhile, without the group.
         let data = Data::try_open_in(&group)?;
         let index = data.register_text("st_stress_grouped u32 a", self.page.address(), 0);
         assert_eq!(index, Ok(0), "register on an open file");
@@ -518,19 +520,19 @@ impl<'a> User<'a> {
         assert_eq!(ended, Ok(()), "unregister");
         drop(data);
         match group.remove() {
-            // perf may have been attached to its event, for which the kernel uses the numbers of others again.
+            // perf may be attached to its event by a reused id.
             Ok(()) | Err(Errno::EBUSY) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 }
 
-/// Makes the event, and waits until each of these kinds has done something with it since `before`.
+/// Makes the event, and waits until each of these kinds has used it since `before`.
 #[track_caller]
 pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
     let mut last = None;
     let comes = wait::eventually(|| {
-        // It does not stay if a user registers it before it is made.
+        // The event does not stay if a user registers it first.
         if !tracefs::event_exists(EVENT) {
             dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Many threads at once: nothing lost, nothing torn, nothing stuck.
+//! Many threads at once: no record lost or torn, and no thread stuck.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
@@ -29,8 +29,8 @@ const FIELDS: &str = "u32 thread; u32 n; u64 sum; __rel_loc u8[] filling";
 /// Bytes before the filling.
 const FIXED: usize = 20;
 
-/// A payload that shows when any byte of it is wrong: the filling follows from the numbers, its
-/// length too, and the sum covers all of it.
+/// A payload with a checksum: the filling and its length follow from the numbers, and the sum
+/// covers all of it.
 fn payload(thread: u32, n: u32) -> Vec<u8> {
     let length = (thread * 31 + n * 7) % 90;
     let filling: Vec<u8> = (0..length)
@@ -46,7 +46,8 @@ fn payload(thread: u32, n: u32) -> Vec<u8> {
     bytes
 }
 
-/// The writer of a record's bytes (common fields first), and which of its records it is; panics if it is not whole.
+/// The writer and the number of a record, from its bytes with the common fields; panics if the
+/// record is not whole.
 #[track_caller]
 fn judge(record: &[u8]) -> (u32, u32) {
     let number = |at: usize| u32::from_ne_bytes(record[8 + at..12 + at].try_into().unwrap());
@@ -60,7 +61,7 @@ fn judge(record: &[u8]) -> (u32, u32) {
     (thread, n)
 }
 
-/// Has all threads write `each` records at once, every write of which must succeed.
+/// Writes `each` records from each of the threads. Every write must succeed.
 fn write_all(event: &Event, each: u32) {
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -179,7 +180,7 @@ fn writing_while_toggling() {
     );
     assert!(count > 0, "nothing was ever recorded");
 
-    // All is well afterwards.
+    // Everything works afterwards.
     tracer.enable(&event.name);
     let last = payload(9, 9);
     assert_eq!(event.write(&last), Ok(4 + last.len()));
@@ -188,9 +189,9 @@ fn writing_while_toggling() {
 }
 
 fn writing_through_one_file_while_registering() {
-    // The table of a file's events grows under its writers.
+    // The file's table of events grows while others write.
     const WRITERS: u32 = 2;
-    /// How many each writes at most for each event that comes: there is room for so many.
+    /// The maximum of each writer's records per new event, for which the buffer has room.
     const MAX_AHEAD: u32 = 150;
     let event = Event::new(&format!("st_stress_grow {FIELDS}"));
     let tracer = TraceInstance::instance("st_stress_grow");
@@ -221,7 +222,7 @@ fn writing_through_one_file_while_registering() {
                 }
             });
         }
-        // The next event is not there before all of it is.
+        // A write to the next index fails until the event is complete.
         let next = &registered;
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
@@ -245,7 +246,7 @@ fn writing_through_one_file_while_registering() {
         }
     });
     tracer.disable(&event.name);
-    // All of them, each whole, in the order in which its thread wrote it.
+    // All records must be there, whole, and in the order of each thread.
     assert_eq!(tracer.total("overrun"), 0, "the buffer was too small");
     let records = tracer.take_records(event.id());
     let mut next = [0; 2];
@@ -302,8 +303,8 @@ fn of_many_threads_one_registers_a_bit() {
 }
 
 fn of_many_threads_one_is_the_first_to_register() {
-    // In C, threads that share memory but came before its first registration know nothing of each
-    // other's.
+    // In C, the registrations of threads that were started before the first registration are
+    // separate, even though they share memory.
     one_registers();
 }
 
@@ -316,7 +317,7 @@ fn one_registers() {
                 let (page, winners) = (&page, &winners);
                 scope.spawn(move || {
                     let data = Data::open();
-                    // One bit for all, and one each.
+                    // One bit is shared by all, and one is the thread's own.
                     let address = page.address();
                     match data.register_text("st_stress_same u32 a", address, 0) {
                         Ok(index) => {

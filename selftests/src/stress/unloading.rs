@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Loading and unloading beside users: while processes open, register, write, toggle, read trace
-//! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
-//! nothing behind.
+//! files, hold perf and eBPF, fork and end, unloading either is refused or leaves nothing behind.
 
 use crate::harness::{self, log, tests};
 use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
@@ -33,29 +32,31 @@ const BESIDE_USERS: &str = "unloading::beside_users_it_is_in_use_or_goes_and_lea
 const ROUNDS: usize = 16;
 const ROUNDS_IF_LONG: usize = 10_000;
 
-/// In how many rounds, at most, each kind of use goes on alone.
+/// The maximum of rounds for each kind of use alone.
 const ROUNDS_ALONE: usize = 60;
 
-/// The kinds of use that hold nothing of the module's: it goes beside them whenever it is asked to.
+/// The kinds of use that hold no reference to the module, beside which unloading must succeed at
+/// once.
 const HOLDS_NOTHING: [&str; 2] = ["reads trace files", "sets the limit"];
 
-/// It holds the module while a line is taken, which is too short to be met each time, and is met now and then.
+/// The kind that holds the module during the parsing of a line, which is short, so that unloading
+/// is refused rarely.
 const HOLDS_FOR_A_MOMENT: &str = "makes dynamic events";
 
-/// How often it is looked whether the module is in use, before it is unloaded because it is.
+/// The number of checks whether the module is in use, before unloading.
 const LOOKS: usize = 200;
 
-/// How many steps loading has; what fails at a later one does not fail.
+/// The number of steps of loading that can fail.
 const STEPS: u64 = 14;
 
-/// In one of so many rounds in a row a load is made to fail.
+/// The number of rounds per failing load.
 const FAILING_OF: usize = 8;
 
 fn a_path_to_a_file_that_is_gone_opens_nothing() {
     let mut kept = Vec::new();
     for _ in 0..3 {
         module::load();
-        // They hold neither the file open nor the module, only the place.
+        // O_PATH descriptors hold neither the file open nor the module.
         for path in [DATA, STATUS, PROFILE, REGISTRATIONS, GROUPS] {
             let place = OpenOptions::new()
                 .read(true)
@@ -72,7 +73,7 @@ fn a_path_to_a_file_that_is_gone_opens_nothing() {
     nothing_is_left();
 }
 
-/// The event is about to be retired, which the probe holds up.
+/// A module that is being unloaded waits for an event probe that refers to its event.
 fn it_waits_for_an_event_probe_and_says_so() {
     const PROBE: &str = "st_unload/st_unload_probe";
     module::load();
@@ -97,37 +98,37 @@ fn it_waits_for_an_event_probe_and_says_so() {
     nothing_is_left();
 }
 
-/// What came of the rounds.
+/// The counts of all rounds.
 #[derive(Default)]
 struct Outcomes {
-    /// Gone while it was used all around.
+    /// Unloaded while users were active.
     gone: usize,
-    /// In use whenever it was tried, until all had let go.
+    /// Refused at each try, until all users had stopped.
     busy: usize,
-    /// How often unloading was refused.
+    /// Refused tries.
     refused: usize,
     /// Loads that were made to fail.
     unloaded: usize,
-    /// How often it went while a kind of use went on.
+    /// Unloaded beside an active kind of use.
     gone_beside: [usize; COUNT],
-    /// How often it went while that kind alone went on, and was refused.
+    /// Unloaded, and refused, with only that kind active.
     gone_alone: [usize; COUNT],
     refused_alone: [usize; COUNT],
 }
 
 struct Attack {
     users: StressUsers,
-    /// Chooses what the rounds are, so it chooses nothing whose number depends on time.
+    /// Determines the rounds, so its use may not depend on timing.
     random: Random,
     waits: Random,
-    /// Which of [`FAILING_OF`] rounds is the one in which a load is made to fail.
+    /// The failing one of [`FAILING_OF`] rounds.
     failing: usize,
     log: Log,
     outcomes: Outcomes,
 }
 
 impl Attack {
-    /// The kinds of use that go on in a round: all, or a few.
+    /// The active kinds of a round: all, or a few.
     fn kinds(&mut self) -> u32 {
         match self.random.below(4) {
             0 => ALL,
@@ -142,7 +143,7 @@ impl Attack {
         }
         let kinds = self.kinds();
         let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
-        // They are at it when the module comes.
+        // They are active when the module is loaded.
         self.users.order(kinds);
         if within == self.failing {
             self.fail_to_load();
@@ -155,8 +156,8 @@ impl Attack {
         self.judge(number);
     }
 
-    /// A kind of use goes on alone, until the module was seen to go beside it and, if it holds something of the
-    /// module's, to be in use: beside others each of them may hide behind what another does.
+    /// Runs a kind of use alone until the module was unloaded beside it and, unless the kind holds
+    /// nothing, found in use: beside other kinds the effect of one can be hidden.
     fn alone(&mut self, kind: usize) {
         let name = StressUsers::name(kind);
         let holds = !HOLDS_NOTHING.contains(&name) && name != HOLDS_FOR_A_MOMENT;
@@ -168,7 +169,7 @@ impl Attack {
             self.users.order(1 << kind);
             stress_users::wait_for_each(&self.users, 1 << kind, &before);
             let (gone, refused) = (self.outcomes.gone, self.outcomes.refused);
-            // Some hold it for short moments only.
+            // Some kinds hold the module only briefly.
             let is_wanted = holds && self.outcomes.refused_alone[kind] == 0;
             let _ = is_wanted && (0..LOOKS).any(|_| module::users() > 0);
             self.unload(1 << kind);
@@ -194,7 +195,7 @@ impl Attack {
         );
     }
 
-    /// What is to be seen after each round.
+    /// Checks the state after each round.
     fn judge(&mut self, number: usize) {
         match number % 16 {
             0 => nothing_is_left(),
@@ -232,7 +233,7 @@ impl Attack {
         module::unload_when_idle();
     }
 
-    /// The kernel has nothing to say, nor the module, but that it comes and goes.
+    /// Checks that the kernel and the module logged nothing but loading and unloading.
     fn judge_log(&mut self) {
         let lines = self.log.take();
         assert_eq!(log::first(BESIDE_USERS, &lines), None);
@@ -250,7 +251,7 @@ fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     nothing_is_left();
     let tracer = TraceInstance::instance("st_stress_users");
     let users = StressUsers::new(&tracer);
-    // Among so many, the test must get its turn.
+    // Many processes compete with the test.
     tasks::be_nice(-20);
     let start = Instant::now();
     let mut attack = Attack {
@@ -262,7 +263,7 @@ fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
         outcomes: Outcomes::default(),
     };
     if rounds >= 1000 {
-        // Memory, too: two halves of what is left after warming up.
+        // Also checks memory, in two halves after a fifth to warm up.
         let half = rounds * 2 / 5;
         grows_by_nothing(rounds - 2 * half, half, |number| {
             attack.round(number);
