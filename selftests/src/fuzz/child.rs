@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process that does steps: it reads them from a pipe, and answers what came of each.
+//! A process that reads steps from a pipe, executes them and sends back the results.
 
 use super::payload::payload;
 use super::polls;
@@ -15,33 +15,33 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::Ordering;
 
-/// Processes that a worker can have.
+/// The maximum of processes of a worker.
 pub const CHILDREN: usize = 4;
 
-/// Where each process has its pages, so that a 32-bit call can name them: two pages of words, one for
-/// arguments, and behind it none.
+/// The address of the pages of each process, within reach of a 32-bit call: two pages of words, one
+/// of arguments, and behind it no mapping.
 pub const WORDS: u64 = 0x2000_0000;
 const WORDS_TWO: u64 = WORDS + PAGE as u64;
 const ARGUMENTS: u64 = WORDS_TWO + PAGE as u64;
 const EDGE: u64 = ARGUMENTS + PAGE as u64;
-/// Where the name is among the arguments, and the payload.
+/// The offset of the name on the page of arguments.
 const NAME: usize = 1024;
 
-/// Where a word is.
+/// The address of a word.
 pub fn address(place: u8) -> u64 {
     let page = u64::from(place) / 32;
     WORDS + page * PAGE as u64 + u64::from(place) % 32 * 4
 }
 
-/// What a process is told.
+/// Orders to a process.
 pub mod order {
-    /// To do the steps that follow.
+    /// Execute the steps that follow.
     pub const STEPS: u8 = b's';
-    /// To fork a process that takes the orders of a slot.
+    /// Fork a process for a slot.
     pub const FORK: u8 = b'f';
-    /// To execute this program anew.
+    /// Execute this program again.
     pub const EXEC: u8 = b'e';
-    /// To end, with its last thread or by the call that ends all of them.
+    /// Exit, by the last thread or by exit_group().
     pub const EXIT: u8 = b'x';
 }
 
@@ -52,7 +52,7 @@ pub struct Pipes {
 }
 
 impl Pipes {
-    /// Pipes that are kept when a program is executed.
+    /// Makes pipes that stay open across execve.
     pub fn new() -> Pipes {
         let pipe = || {
             let (read, write) = os::pipe().expect("pipe");
@@ -72,9 +72,9 @@ impl Pipes {
         [a, b, c, d]
     }
 
-    /// From the numbers of descriptors, which nothing else owns.
+    /// Takes descriptors that have no other owner.
     fn from_numbers(numbers: &[i32]) -> Pipes {
-        // SAFETY: The program that executed this one kept these descriptors for it alone.
+        // SAFETY: The descriptors were kept open across execve for this value only.
         let file = |i: usize| unsafe { File::from_raw_fd(numbers[i]) };
         Pipes {
             orders: (file(0), file(1)),
@@ -83,20 +83,20 @@ impl Pipes {
     }
 }
 
-/// The process.
+/// A process.
 pub struct Child<'a> {
     worker: u32,
     slot: usize,
     pipes: &'a [Pipes],
     files: [Option<File>; FILES],
-    /// A path to a group's data file.
+    /// An O_PATH descriptor of a group's data file.
     held: Option<File>,
     first: Mapping,
     second: Mapping,
     arguments: Mapping,
 }
 
-/// Is a process after an exec: `words` are its worker, slot and the descriptors of all pipes.
+/// Runs a process after execve; `words` are its worker, slot and the descriptors of all pipes.
 pub fn main(words: &[String]) -> ! {
     let numbers: Vec<i32> = words
         .iter()
@@ -124,7 +124,7 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// Follows orders until one says to end, or none can come any more.
+    /// Follows orders until one ends the process, or the pipe is closed.
     pub fn run(mut self) -> ! {
         loop {
             let mut head = [0; 2];
@@ -252,11 +252,11 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// An ioctl whose argument is at an address, as this or as a 32-bit program.
+    /// An ioctl with the address of an argument, as this or as a 32-bit program.
     fn ioctl(&self, step: &Step, command: u64, argument: u64) -> Result<i32> {
         let file = self.file(step)?;
         match step.has(flag::COMPAT) {
-            // The size of a pointer is part of the number.
+            // The size of a pointer is part of the command.
             true => os::ioctl_32(
                 file,
                 (command ^ (8 << 16) ^ (4 << 16)) as u32,
@@ -266,7 +266,7 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// Puts a structure where an ioctl is told that it is, as far as there is memory.
+    /// Writes a structure at the address of an ioctl's argument, as far as there is memory.
     fn put_argument(&self, argument: u64, bytes: &[u8]) {
         let start = argument.max(ARGUMENTS);
         let room = (EDGE - start) as usize;
@@ -403,7 +403,8 @@ impl<'a> Child<'a> {
         let record = [&index[..], &payload].concat();
         let at = record.as_ptr() as u64;
         let length = record.len();
-        // Half of an index, and behind it what is no part of the record: not the other half.
+        // Two bytes of the index, then two bytes outside the record, which must not be taken for
+        // the rest of the index.
         let half = [index[0], index[1], 0xff, 0xff];
         let rest = [&index[2..], &payload[..]].concat();
         let address = |part: &[u8]| part.as_ptr() as u64;

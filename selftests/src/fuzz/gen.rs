@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process does next.
+//! Random choice of a process's next step.
 
 use super::model::{Child, Key, Model, Page, TraceInstance};
 use super::polls::way;
@@ -8,21 +8,21 @@ use super::step::*;
 use crate::kit::os;
 use crate::kit::random::Random;
 
-/// Registrations of one process, more or less.
+/// The approximate maximum of registrations of a process.
 const BITS: usize = 40;
 
 /// Generates steps for one worker.
 pub struct Gen<'a> {
     pub random: &'a mut Random,
-    /// What ours is in, which says what is worth trying.
+    /// The model of this implementation, by which steps are chosen.
     pub ours: &'a Model,
-    /// What the C implementation is in, when that is what runs: the same steps, and nothing that is
-    /// undefined there.
+    /// The model of the C implementation if it is the one under test: the steps are the same,
+    /// without those that are undefined there.
     pub c: Option<&'a Model>,
     pub slot: usize,
-    /// Mostly what is quick and makes no event.
+    /// Mostly steps that are quick and make no event.
     pub rush: bool,
-    /// Groups are known.
+    /// Include steps with groups.
     pub groups: bool,
 }
 
@@ -31,7 +31,7 @@ impl Gen<'_> {
         self.ours.child(self.slot)
     }
 
-    /// A step that both can predict.
+    /// Returns a step that all models can predict.
     pub fn step(&mut self) -> Step {
         loop {
             if let Some(mut step) = self.try_step() {
@@ -45,8 +45,8 @@ impl Gen<'_> {
     }
 
     fn may_be_in_thread(&self, step: &Step) -> bool {
-        // The privileges of a thread are its own; and the C implementation may know a process by the thread
-        // that was the first to register.
+        // Privileges are those of a thread; and the C implementation can identify a process by the
+        // thread that registered first.
         let may_register = self.c.is_none();
         step.call != Call::DropPrivileges && (may_register || step.call != Call::Register)
     }
@@ -55,12 +55,12 @@ impl Gen<'_> {
         let child = self.child();
         let open = child.files.iter().flatten().count();
         let bits = child.bits.len();
-        // What a rush has less of.
+        // Less frequent in a rush.
         let slow = |weight: usize| match self.rush {
             true => weight.div_ceil(20),
             false => weight,
         };
-        // Nothing where groups are not known, so that all else is chosen by the same random numbers.
+        // 0 without groups, so that the same random numbers choose the other steps.
         let of_groups = |weight| if self.groups { weight } else { 0 };
         let by_name = match (child.is_root, open) {
             (true, 0 | 1) => 200,
@@ -88,7 +88,7 @@ impl Gen<'_> {
             (of_groups(by_name), Call::OpenIn),
             (of_groups(slow(6)), Call::Hold),
             (of_groups(slow(12)), Call::OpenHeld),
-            // C cannot be waited for.
+            // The C implementation does not support poll.
             (if self.c.is_none() { 40 } else { 0 }, Call::Poll),
         ]);
         let mut step = Step::new(call);
@@ -136,7 +136,7 @@ impl Gen<'_> {
         ]);
     }
 
-    /// Mostly one that exists, and has a name.
+    /// A group, mostly one that exists.
     fn group(&mut self) -> u8 {
         let groups = self.ours.groups.iter();
         let groups: Vec<u8> = groups.map(|group| group.number).collect();
@@ -151,7 +151,7 @@ impl Gen<'_> {
         possible.then_some(())
     }
 
-    /// Mostly one that is open.
+    /// A file, mostly an open one.
     fn file(&mut self) -> u8 {
         let files = &self.child().files;
         let open: Vec<u8> = (0..FILES as u8)
@@ -172,13 +172,13 @@ impl Gen<'_> {
     }
 
     fn ways(&mut self, step: &mut Step) {
-        // By the same random numbers, whatever there is.
+        // The random numbers are the same on all architectures.
         if self.random.thousandths(60) && os::HAS_CALLS_OF_32_BITS {
             step.flags |= flag::COMPAT;
         }
     }
 
-    /// A bit of a word, wide or not.
+    /// Chooses a bit of a 32- or 64-bit word.
     fn bit(&mut self, step: &mut Step) {
         step.place = self.random.byte_below(PLACES as u8);
         step.bit = self.random.byte_below(32);
@@ -195,7 +195,7 @@ impl Gen<'_> {
         step.value = self.random.byte_below(2);
         step.defect = self.defect(register::END);
         self.ways(step);
-        // It makes events without a name, and takes two spaces when they were one before.
+        // C makes events without a name, and accepts two spaces that were one before.
         let odd_in_c = matches!(step.defect, register::NO_NAME | register::TWO_SPACES);
         self.only_if(!(self.c.is_some() && odd_in_c))?;
         let is_multi = usize::from(step.name) >= FIRST_MULTI;
@@ -203,14 +203,14 @@ impl Gen<'_> {
         if is_multi {
             step.flags |= flag::MULTI_FORMAT;
         } else if self.random.thousandths(850) {
-            // Mostly the fields that it has.
+            // Mostly the fields of the existing event.
             let mut events = self.ours.events.iter();
             if let Some(event) = events.find(|event| event.key.is_called(group, step.name)) {
                 step.fields = event.key.fields;
             }
         }
         if self.rush && self.random.thousandths(980) {
-            // One that exists.
+            // An existing event.
             let keys = self.ours.events.iter().map(|event| event.key);
             let keys: Vec<Key> = keys.filter(|key| key.group == group).collect();
             if let Some(key) = self.random.one(&keys) {
@@ -227,14 +227,14 @@ impl Gen<'_> {
         self.bit(step);
         let known: Vec<(u8, u8)> = self.child().bits.keys().copied().collect();
         if self.random.thousandths(40) {
-            // One that is taken.
+            // A registered bit.
             (step.place, step.bit) = self.random.one(&known)?;
             step.flags &= !flag::WIDE;
             if step.bit >= 32 {
                 step.flags |= flag::WIDE;
             }
         } else if self.child().is_written(step.place, step.bit) {
-            // Two that write one bit are rare: it tells nothing from then on.
+            // A bit that two processes write is rare, as it can no longer be checked.
             return self.random.thousandths(20).then_some(());
         }
         Some(())
@@ -257,7 +257,7 @@ impl Gen<'_> {
         step.name = self.random.byte_below(NAMES as u8);
         step.defect = self.defect(delete::END);
         self.ways(step);
-        // The C implementation deletes the formats that come before one that is in use.
+        // The C implementation deletes the formats in front of one that is in use.
         let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
         self.only_if(!mixed)
     }
@@ -266,7 +266,7 @@ impl Gen<'_> {
         let known = self.ours.indices(self.slot, step.file);
         step.value = self.random.byte_below(known.len() as u8 + 1);
         if self.random.thousandths(900) {
-            // Rather one with a consumer.
+            // Mostly an event with a consumer.
             let listened = |key: &Key| {
                 let at = self.ours.position(*key);
                 at.is_some_and(|at| !self.ours.events[at].tracers.is_empty())
@@ -277,7 +277,8 @@ impl Gen<'_> {
                 .collect();
             step.value = self.random.one(&heard).unwrap_or(step.value);
         }
-        // What is large rather to one that samples it, or there would be hardly a sample of that.
+        // Large records mostly go to an event that is sampled, as samples of them would be rare
+        // otherwise.
         let sampled: Vec<u8> = (0..known.len())
             .filter(|index| self.ours.is_sampled(known[*index], self.slot))
             .map(|index| index as u8)
@@ -297,30 +298,30 @@ impl Gen<'_> {
             self.same_in_c(step, key)?;
         }
         let location = FIELDS[usize::from(step.fields)].location;
-        // What is in front of relative data is the fields, which is right.
+        // The bytes in front of relative data are the fields, so this is no defect.
         if step.defect == write::IN_FRONT && location.is_some_and(|location| location.relative) {
             step.defect = RIGHT;
         }
         Some(())
     }
 
-    /// Only what the C implementation knows by the same number, and can do.
+    /// Allows only steps for which the C implementation has the same index, and defined behaviour.
     fn same_in_c(&self, step: &Step, key: Option<Key>) -> Option<()> {
         let c = self.c?;
         let theirs = c.indices(self.slot, step.file);
         self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
-        // Reads what it should not.
+        // C reads out of bounds.
         self.only_if(!matches!(step.defect, write::EMPTY | write::IN_FRONT))?;
         let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
         let mut tracers = event.iter().flat_map(|event| &event.tracers);
         match step.defect {
-            // Is recorded by ours, and warns there.
+            // Recorded by this implementation; C warns.
             write::LARGE => None,
-            // Warns.
+            // C warns.
             write::TOO_MUCH => {
                 self.only_if(!tracers.any(|tracer| matches!(tracer, TraceInstance::Perf(_))))
             }
-            // Is checked only on the way to a buffer.
+            // C checks it only if the record goes to a buffer.
             write::OUTSIDE | write::NO_NUL => self.only_if(
                 tracers
                     .any(|tracer| matches!(tracer, TraceInstance::Top | TraceInstance::Instance)),

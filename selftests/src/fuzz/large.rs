@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that an instance does not take, and perf as far as its samples have room: how long they are, what samples hold,
-//! and what must come of them.
+//! Records too large for an instance, or for a perf sample: their lengths, the content of samples,
+//! and the expected outcome.
 
 use super::step::*;
 use crate::kit::perf::*;
 use crate::kit::random::Random;
 
-/// The longest payload that an instance takes with certainty, also behind a filter, and the shortest that it does not:
-/// where it ends exactly is not for this to tell.
+/// The longest payload that an instance takes with certainty, also behind a filter, and the
+/// shortest that it refuses with certainty: the exact limit is not tested here.
 const FTRACE_TAKES: usize = 4000;
 const FTRACE_REFUSES: usize = 4200;
 
-/// The longest payload for which what else is in a sample does not count: with the common fields it fills the trace core's
-/// own buffer.
+/// The longest payload that fits regardless of the other content of a sample: with the common
+/// fields it fills the trace core's buffer.
 const ANY_SAMPLE_TAKES: usize = 8184;
 
-/// What samples may hold. That leaves room for different lengths.
+/// The content of samples, with different maximum lengths.
 const SAMPLES: [Sample; 7] = [
     Sample::PLAIN,
     Sample {
@@ -52,13 +52,13 @@ const SAMPLES: [Sample; 7] = [
     },
 ];
 
-/// What the samples of a perf event are to hold.
+/// Chooses the content of a perf event's samples.
 pub fn sample(random: &mut Random) -> Sample {
     SAMPLES[random.below(SAMPLES.len())]
 }
 
-/// The length of the payload of a [`write::LARGE`]. Many are about as long as the trace core's buffer or as one of the
-/// samples has room for.
+/// The length of the payload of a [`write::LARGE`]. Many are near the size of the trace core's
+/// buffer or the limit of one of the samples.
 pub fn length(step: &Step) -> usize {
     let at = (step.serial as usize).wrapping_mul(31) + usize::from(step.bit);
     let nearby = at / 16 % 25;
@@ -71,18 +71,18 @@ pub fn length(step: &Step) -> usize {
     }
 }
 
-/// What must come of a record at the consumers of its event.
+/// The outcome of a record at the consumers of its event.
 pub struct Outcome {
-    /// Each instance that has the event on gets it.
+    /// Instances receive it.
     pub ftrace: bool,
-    /// Each perf event of the task gets it.
+    /// The task's perf events receive it.
     pub perf: bool,
-    /// One of the consumers that are attached can take it, or did not ask for it.
+    /// A consumer is attached that can receive it or excludes it.
     pub can: bool,
 }
 
-/// The same, for a payload of so many bytes: is the event on in an instance, and is there a perf event for it? `limits` are
-/// the longest payloads of all of them, if one listens to the task.
+/// The outcome of a payload of `length` bytes, with the event attached to an instance (`ftrace`) or
+/// to perf (`perf`). `limits` are the longest payloads of the task's perf events.
 pub fn outcome(
     length: usize,
     ftrace: bool,
@@ -92,7 +92,7 @@ pub fn outcome(
     let is_clear = length <= FTRACE_TAKES || length >= FTRACE_REFUSES;
     assert!(is_clear || !ftrace, "does an instance take {length} bytes?");
     let ftrace_takes = length <= FTRACE_TAKES;
-    // One that cannot take it keeps it from the others.
+    // A perf event that cannot take it keeps it from the others.
     let least = limits.min().unwrap_or(MAX_PAYLOAD);
     let perf_takes = length <= ANY_SAMPLE_TAKES.max(least);
     Outcome {

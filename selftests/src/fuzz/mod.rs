@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random sequences of what users can do, and a model that predicts what comes of each step.
+//! Random sequences of operations of users, and a model that predicts the result of each step.
 //!
-//! A seed makes the same sequences each time. Each worker has events, processes and an instance of its
-//! own, so that what comes of its steps can be told in advance; the kernel has all workers at once.
+//! A seed determines the sequences. Each worker has events, processes and an instance of its own,
+//! so that the results of its steps are predictable; the kernel serves all workers at once.
 
 mod child;
 mod gen;
@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 pub use tests::TESTS;
 use worker::{Emptied, Worker};
 
-/// The option that makes this program the fuzzer.
+/// The option that makes this binary the fuzzer.
 pub const OPTION: &str = "--fuzz";
-/// The option that makes this program a process of the fuzzer.
+/// The option that makes this binary a process of the fuzzer.
 pub const CHILD_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
@@ -50,7 +50,7 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
                        groups: take the other steps, expect what it is known to do, and count the
                        differences";
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone)]
 pub struct Options {
     pub seed: u64,
@@ -58,13 +58,13 @@ pub struct Options {
     pub operations: u64,
     pub workers: std::ops::Range<u32>,
     pub against_c: bool,
-    /// Mostly what is quick.
+    /// Mostly quick steps.
     pub rush: bool,
-    /// Do what has to do with groups, too.
+    /// Include steps with groups.
     pub groups: bool,
-    /// The seeds that are kept, and a new one.
+    /// Run the listed seeds and a new one.
     pub some: bool,
-    /// Say how it goes.
+    /// Print progress.
     pub loud: bool,
 }
 
@@ -110,12 +110,12 @@ fn options(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Is a process of the fuzzer: `words` are what follows [`CHILD_OPTION`].
+/// Runs a process of the fuzzer; `words` are the arguments behind [`CHILD_OPTION`].
 pub fn child_main(words: &[String]) -> ! {
     child::main(words)
 }
 
-/// Is the fuzzer: `words` are what follows [`OPTION`].
+/// Runs the fuzzer; `words` are the arguments behind [`OPTION`].
 pub fn main(words: &[String]) -> ExitCode {
     let options = match options(words) {
         Ok(options) => options,
@@ -128,7 +128,7 @@ pub fn main(words: &[String]) -> ExitCode {
         module::load();
     }
     os::adopt_orphans();
-    // Pages can be elsewhere, where the machine has such a place.
+    // Lets pages be swapped out, if the machine supports that.
     let swap = swap::is_possible().then(swap::Swap::new);
     let runs = runs(options);
     let mut ktap = Ktap::begin(runs.len() + usize::from(module::is_given()));
@@ -161,7 +161,7 @@ pub fn main(words: &[String]) -> ExitCode {
     ktap.end()
 }
 
-/// One run, or one for each seed.
+/// A single run, or one for each seed.
 fn runs(options: Options) -> Vec<Options> {
     if !options.some {
         return vec![options];
@@ -178,10 +178,10 @@ fn runs(options: Options) -> Vec<Options> {
     kept.chain([new]).collect()
 }
 
-/// Words of memory in which a worker says how it goes.
+/// The number of words in which a worker reports its progress.
 const WORDS: usize = 4;
 
-/// Runs workers at once, each directed by a process of its own. Returns what went wrong.
+/// Runs workers at once, each directed by a process of its own. Returns the failures.
 pub fn run(options: &Options) -> Vec<String> {
     let implementation = match options.against_c {
         true => Implementation::C,
@@ -193,8 +193,8 @@ pub fn run(options: &Options) -> Vec<String> {
     if !os::HAS_CALLS_OF_32_BITS {
         println!("  # left out: calls of 32-bit programs, which a 64-bit one cannot make here");
     }
-    // What each has done so far, how often ours and C differ, and how many records were compared, and of these
-    // were not sure to be there.
+    // For each worker: steps, differences between this implementation and C, compared records, and
+    // those of them whose presence was unsure.
     let emptied = Rc::new(Emptied::new());
     let progress = Mapping::shared(1);
     let mut running = Vec::new();
@@ -272,7 +272,7 @@ pub fn run(options: &Options) -> Vec<String> {
             "  {compared} records compared, {unsure} of which the kernel may have thrown away"
         );
     }
-    // With more workers there is hardly a moment in which none empties buffers, and a short run has no average.
+    // With more workers a buffer is nearly always being emptied, and a short run has no average.
     let is_usual = steps >= 10_000 && workers.len() <= 2 && !options.rush;
     if failures.is_empty() && is_usual && (compared < steps / 100 || unsure > compared / 2) {
         failures.push(format!(
@@ -285,7 +285,7 @@ pub fn run(options: &Options) -> Vec<String> {
     failures
 }
 
-/// Is the director of a worker. Returns whether all was as predicted.
+/// Directs a worker. Returns whether all results were as predicted.
 fn direct(
     options: &Options,
     number: u32,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bytes of a record, as a step says.
+//! The bytes of a step's record.
 
 use super::large;
 use super::step::*;
 
-/// What a write puts where it may put anything: with four bytes or more of it, no other's.
+/// The arbitrary bytes of a write; from four bytes on they are unique.
 fn filling(step: &Step) -> impl Iterator<Item = u8> + use<> {
     let serial = step.serial.to_ne_bytes();
     (0..).map(move |at| serial[at % 4] ^ (at / 4) as u8)
 }
 
-/// The payload of a write.
 pub fn payload(step: &Step) -> Vec<u8> {
     use super::step::write::*;
     let fields = &FIELDS[usize::from(step.fields)];
@@ -23,7 +22,8 @@ pub fn payload(step: &Step) -> Vec<u8> {
             *data.last_mut().expect("one byte at least") = 0;
         }
         let end = location.at + 4;
-        // Both count from before what they are counted from here: the first byte behind the fields.
+        // The counts below start at the first byte behind the fields; these offsets convert to the
+        // ABI's.
         let mut offset = match location.relative {
             true => fields.fixed - end,
             false => 8 + fields.fixed,

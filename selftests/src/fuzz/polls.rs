@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Polls of open files: what a process does, and what must come of it.
+//! Polls of open files: how a process does them, and the expected results.
 
 use super::step::*;
 use crate::kit::poll::{poll_for, select, Epoll, ALWAYS, CHANGED, EDGE};
@@ -8,21 +8,21 @@ use crate::kit::wait;
 use std::fs::File;
 use std::time::Duration;
 
-/// The bits of an answer that is not known: there may be a change.
+/// The bit of a predicted result that may include a change.
 const UNSURE: u32 = 1 << 16;
 
-/// How a file is asked for changes.
+/// Ways to poll a file for changes.
 pub mod way {
     pub const POLL: u8 = 0;
     pub const SELECT: u8 = 1;
     pub const EPOLL: u8 = 2;
     pub const EPOLL_EDGE: u8 = 3;
-    /// All are smaller.
+    /// The end of the ways.
     pub const END: u8 = 4;
 }
 
-/// Polls a file; patiently if there has been a change, since of very many bits the last are written in the background, and
-/// that is told when they are.
+/// Polls a file; with a timeout after a change, since of very many bits the last are written, and
+/// reported, in the background.
 pub fn poll(file: &File, step: &Step) -> i64 {
     let limit = match step.has(flag::PATIENT) {
         true => wait::limit(),
@@ -45,21 +45,21 @@ fn is_reported(file: &File, events: u32, limit: Duration) -> bool {
     !set.wait(limit).is_empty()
 }
 
-/// What an open file has to report.
+/// The state of an open file with respect to polls.
 #[derive(Clone, Copy, Default)]
 pub struct Polls {
-    /// The state of an event has changed since it was polled.
+    /// An event has changed since the last poll.
     has_changed: bool,
 }
 
 impl Polls {
-    /// The state of one of its events changes.
+    /// Records a change of one of its events.
     pub fn change(&mut self) {
         self.has_changed = true;
     }
 
-    /// The answer to a poll. A bit that is written late is told of once more, whenever that is, and whichever process it is
-    /// of; but a file without events is told nothing.
+    /// The predicted result of a poll. A bit that is written late is reported again, at any time
+    /// and for any process; a file without events reports nothing.
     pub fn take(&mut self, has_events: bool) -> i64 {
         let change = match (self.has_changed, has_events) {
             (true, _) => CHANGED,
@@ -71,12 +71,12 @@ impl Polls {
     }
 }
 
-/// Is it for sure that this answer tells of a change?
+/// Returns whether this result certainly includes a change.
 pub fn tells_of_a_change(answer: i64) -> bool {
     answer == i64::from(ALWAYS | CHANGED)
 }
 
-/// Is the answer as predicted, one way or the other?
+/// Returns whether the result is as predicted.
 pub fn is_predicted(got: i64, want: i64) -> bool {
     let unsure = i64::from(ALWAYS | UNSURE);
     got == want || want == unsure && (got == i64::from(ALWAYS) || tells_of_a_change(got))

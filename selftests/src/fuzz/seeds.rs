@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Seeds: those that each run repeats, those that no run has had, and what is left of those that found something.
+//! Seeds: those repeated by each run, new ones, and records of those that failed.
 
 use super::Options;
 use crate::kit::random;
@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// The seeds that each run repeats.
+/// The seeds repeated by each run.
 pub fn listed() -> Vec<u64> {
     let lines = include_str!("seeds").lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -19,7 +19,7 @@ pub fn listed() -> Vec<u64> {
     seeds
 }
 
-/// A seed that is new in each run.
+/// A new random seed.
 pub fn new_one() -> u64 {
     let mut bytes = [0; 8];
     let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -27,11 +27,11 @@ pub fn new_one() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// What the host shares with the machine, and where in it seeds are kept that found something.
+/// The directory shared with the host, and the directory in it for seeds that failed.
 const BUILD: &str = "/build";
 const FOUND: &str = "/build/fuzz-found";
 
-/// Keeps how a failure is seen again.
+/// Prints and stores the command to reproduce a failure.
 pub fn keep(options: &Options, failures: &[String]) {
     let (target, file) = match options.against_c {
         true => ("fuzz KERNEL=c", format!("{FOUND}/{:#x}-c", options.seed)),

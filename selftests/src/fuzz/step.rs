@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process of the fuzzer does in one step: small numbers, so that it can be sent through a pipe
-//! and told in one line.
+//! One step of a process of the fuzzer: small numbers, which fit into a few bytes of a pipe and a
+//! line of the log.
 
 use crate::kit::tracefs::GROUP;
 use std::fmt;
 
-/// Open files that a process can have.
+/// The maximum of open files of a process.
 pub const FILES: usize = 4;
-/// 32-bit words in which bits can be registered: half of them on each of two pages.
+/// 32-bit words for bits: half of them on each of two pages.
 pub const PLACES: usize = 64;
-/// Names of events in a worker.
+/// The number of events' names of a worker.
 pub const NAMES: usize = 8;
-/// The names from this one on are registered as one of several formats only.
+/// From this name on, events are registered as one of several formats only.
 pub const FIRST_MULTI: usize = 6;
-/// Names of groups in a worker. They have the numbers from 1 on.
+/// The number of groups of a worker, numbered from 1.
 pub const GROUPS: usize = 3;
-/// The number of the first group, which has no name and is always there.
+/// The number of the first group, which has no name and always exists.
 pub const FIRST_GROUP: u8 = 0;
 
-/// The kind of a step. What its numbers mean is said here; those not named do not matter.
+/// The kind of a step, with the numbers that it uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
     /// `file`; `value` is a [`mode`].
@@ -28,36 +28,38 @@ pub enum Call {
     Close,
     /// `file` to the slot `value`.
     Duplicate,
-    /// `file`, `name`, `fields`, `place`, `bit`, [`flag`]s, `defect`; `value` & 1: without spaces.
+    /// `file`, `name`, `fields`, `place`, `bit`, [`flag`]s, `defect`; `value` & 1: description
+    /// without spaces.
     Register,
     /// `file`, `place`, `bit`, [`flag`]s, `defect`.
     Unregister,
     /// `file`, `name`, [`flag`]s, `defect`.
     Delete,
-    /// `file`, `value` as the index, `fields` of which event, `defect`; `bit` says how it is cut and how
-    /// much data there is; `serial` what the data are.
+    /// `file`, `value` as the index, `fields` of the event, `defect`; `bit` determines the split
+    /// and the amount of data, `serial` their content.
     Write,
-    /// `file`, `value`: a call that the file does not have.
+    /// `file`, `value`: a call that the file does not support.
     Unsupported,
-    /// What becomes of the second page.
+    /// Changes of the second page.
     Protect,
     Unprotect,
     Unmap,
     MapAgain,
     Discard,
-    /// `value`: of which page.
+    /// `value`: the page.
     PageOut,
-    /// `place`, `bit`: the process changes a bit that is not registered.
+    /// `place`, `bit`: the process changes an unregistered bit.
     Flip,
     /// The process gives up its privileges.
     DropPrivileges,
-    /// `file`; `value` is a [`mode`]; `name` is the number of a group, by the path of its data file.
+    /// `file`; `value` is a [`mode`]; `name` is the number of a group, whose data file is opened by
+    /// its path.
     OpenIn,
-    /// The process takes a path to the data file of the group with the number `name`, and keeps it.
+    /// The process opens the data file of the group `name` with O_PATH.
     Hold,
-    /// `file`; `value` is a [`mode`]: by the path that the process keeps.
+    /// `file`; `value` is a [`mode`]: opened through the O_PATH descriptor.
     OpenHeld,
-    /// `file`; `value` is a way, see [`polls`](super::polls).
+    /// `file`; `value` is a way of [`polls`](super::polls).
     Poll,
 }
 
@@ -84,30 +86,31 @@ const CALLS: [Call; 20] = [
     Call::Poll,
 ];
 
-/// How a file is opened.
+/// The mode of opening.
 pub mod mode {
     pub const READ_WRITE: u8 = 0;
     pub const READ_ONLY: u8 = 1;
     pub const WRITE_ONLY: u8 = 2;
 }
 
-/// How a step is done.
+/// Variants of a step.
 pub mod flag {
-    /// The event stays.
+    /// The event is persistent.
     pub const PERSIST: u8 = 1;
-    /// It is one of several formats.
+    /// The event is one of several formats.
     pub const MULTI_FORMAT: u8 = 2;
     /// The word has 8 bytes.
     pub const WIDE: u8 = 4;
-    /// As a 32-bit program would.
+    /// As a 32-bit program.
     pub const COMPAT: u8 = 8;
     /// By another thread.
     pub const THREAD: u8 = 16;
-    /// Again, for as long as the event is in use: what used it has just ended. Or until what was to be told is.
+    /// Repeated while the event is in use, as its last user has just ended; or with a timeout for
+    /// the expected report.
     pub const PATIENT: u8 = 32;
 }
 
-/// Nothing is wrong with it.
+/// No defect.
 pub const RIGHT: u8 = 0;
 
 macro_rules! defects {
@@ -120,15 +123,15 @@ macro_rules! defects {
         defects!(@ $number + 1; $($rest)*);
     };
     (@ $number:expr;) => {
-        /// All are smaller.
+        /// The end of the defects.
         pub const END: u8 = $number;
     };
 }
 
-/// What is wrong with a registration.
+/// Defects of a registration.
 pub mod register {
     defects!(from 1:
-        /// A size of 32 bytes, the last four of them 0: nothing is wrong.
+        /// A size of 32 bytes, the last four of them 0, which is valid.
         LONGER,
         SHORT,
         SIZE_OF_ALL_ONES,
@@ -145,7 +148,7 @@ pub mod register {
         NAME_UNMAPPED,
         NAME_OVER_THE_EDGE,
         NAME_TOO_LONG,
-        /// The argument can be read only, so the index cannot be written.
+        /// The argument is read-only, so the index cannot be written.
         READ_ONLY_ARGUMENT,
         UNKNOWN_TYPE,
         NO_FIELD_NAME,
@@ -155,7 +158,7 @@ pub mod register {
     );
 }
 
-/// What is wrong with an unregistration.
+/// Defects of an unregistration.
 pub mod unregister {
     defects!(from 1:
         LONGER,
@@ -170,41 +173,40 @@ pub mod unregister {
     );
 }
 
-/// What is wrong with a deletion.
+/// Defects of a deletion.
 pub mod delete {
     defects!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
 }
 
-/// What is wrong with, or special about, a record.
+/// Defects and variants of a record.
 pub mod write {
     defects!(from 1:
-        /// More bytes than the fields and their data take.
+        /// More bytes than the fields and their data.
         MORE,
-        /// So many that no buffer takes them.
+        /// Too many bytes for any buffer.
         TOO_MUCH,
         PART_OF_AN_INDEX,
         NEGATIVE_INDEX,
         ONE_BYTE_LESS,
         UNREADABLE,
         ALL_UNREADABLE,
-        /// Data past the end.
+        /// Data beyond the end.
         OUTSIDE,
         NO_NUL,
-        /// A location of nothing.
+        /// A location of no data.
         EMPTY,
         /// A location in front of the payload.
         IN_FRONT,
-        /// More than an instance takes, and perf takes it or not: see [`large`](super::super::large).
+        /// Too large for an instance, and possibly for perf: see [`large`](super::super::large).
         LARGE,
     );
 }
 
-/// What a file does not know.
+/// Calls that a file does not support.
 pub mod unsupported {
     defects!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
 }
 
-/// One step.
 #[derive(Clone, Copy)]
 pub struct Step {
     pub call: Call,
@@ -216,15 +218,15 @@ pub struct Step {
     pub flags: u8,
     pub defect: u8,
     pub value: u8,
-    /// The number of a write in its worker.
+    /// The number of the write in its worker.
     pub serial: u32,
 }
 
 impl Step {
-    /// Bytes of a step in a pipe.
+    /// The size of a step in a pipe.
     pub const SIZE: usize = 13;
 
-    /// With everything 0.
+    /// A step with all numbers 0.
     pub fn new(call: Call) -> Step {
         Step {
             call,
@@ -309,29 +311,29 @@ impl fmt::Debug for Step {
     }
 }
 
-/// The fields of an event, and what records of it look like.
+/// The fields of an event, and the layout of its records.
 pub struct Fields {
     pub text: &'static str,
-    /// Bytes that the fields take.
+    /// The size of the fields.
     pub fixed: usize,
     pub location: Option<Location>,
-    /// The C implementation takes them, and ours does not: the row of the differences that says so.
+    /// Set if only the C implementation accepts them: the row of that difference.
     pub only_in_c: Option<u8>,
 }
 
-/// A field that points to data behind the fields.
+/// A field with the location of data behind the fields.
 #[derive(Clone, Copy)]
 pub struct Location {
-    /// Where the field is in the payload.
+    /// The offset of the field in the payload.
     pub at: usize,
-    /// Counted from the end of the field, not from the start of the record.
+    /// Relative to the end of the field, not the start of the record.
     pub relative: bool,
-    /// The data is text, and ends with a NUL.
+    /// The data is text with a NUL at the end.
     pub text: bool,
 }
 
 impl Fields {
-    /// Is one of them an array of characters?
+    /// Returns whether one of them is an array of characters.
     pub fn has_chars(&self) -> bool {
         let mut fields = self.text.split("; ");
         fields.any(|field| field.starts_with("char["))
@@ -358,7 +360,6 @@ const fn located(text: &'static str, fixed: usize, at: usize, relative: bool) ->
     }
 }
 
-/// The fields that events have.
 pub const FIELDS: [Fields; 10] = [
     plain("", 0),
     plain("u32 a", 4),
@@ -382,7 +383,7 @@ pub const FIELDS: [Fields; 10] = [
     },
 ];
 
-/// A description, as a worker's process gives it.
+/// A description for registration.
 pub fn description(name: &str, fields: u8, unspaced: bool) -> String {
     match FIELDS[usize::from(fields)].text {
         "" => name.to_string(),
@@ -396,7 +397,7 @@ pub fn name_of(worker: u32, name: u8) -> String {
     format!("st_fuzz{worker}_{}", char::from(b'a' + name))
 }
 
-/// The name of the group with the number `group` of a worker. The last one is as long as a name can be.
+/// The name of a group of a worker. The last one has the maximum length.
 pub fn group_of(worker: u32, group: u8) -> String {
     assert!(group != FIRST_GROUP, "the first group has no name");
     let name = format!("st_fuzz{worker}_{}", char::from(b'p' + group));
@@ -406,7 +407,8 @@ pub fn group_of(worker: u32, group: u8) -> String {
     }
 }
 
-/// The system of a group's events that are alone with their name; that of the formats has `_multi` behind it.
+/// The system of a group's events that are alone with their name; that of the formats has the
+/// suffix `_multi`.
 pub fn system_of(worker: u32, group: u8) -> String {
     match group {
         FIRST_GROUP => GROUP.into(),
@@ -414,7 +416,7 @@ pub fn system_of(worker: u32, group: u8) -> String {
     }
 }
 
-/// One of a group's files, by the name of the first group's.
+/// One of a group's files, by the name of its counterpart in the first group.
 pub fn file_of(worker: u32, group: u8, of_the_first: &str) -> String {
     match group {
         FIRST_GROUP => of_the_first.into(),

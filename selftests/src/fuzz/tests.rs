@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Short runs of the fuzzer: from the seeds that are kept in a list, from a new one, and with pages put out.
+//! Short runs of the fuzzer: with the listed seeds, with a new one, and with pages swapped out.
 
 use super::{listed, new_one, run, Options};
 use crate::harness::tests;
