@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events: lines make, change and remove them, processes open their files.
+//! Model of groups: lines that make, change and remove them, and opening their files.
 
 use super::{bit, check, Model};
 use crate::fuzz::step::*;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::group::DEFAULT_EVENTS;
 
-/// The modes that the files of a group have at first: data, status, profile.
+/// The initial modes of a group's files: data, status, profile.
 pub const MODES: [u32; 3] = [0o640, 0o440, 0o440];
 
-/// What a group may have.
+/// The limits of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     pub events: u32,
@@ -18,7 +18,7 @@ pub struct Limits {
     pub any_names: bool,
 }
 
-/// What a line says of that.
+/// The options in a line.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Options {
     pub events: Option<u32>,
@@ -28,7 +28,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The limits of a group that has these, or of a new one.
+    /// The limits after a line with these options, for an existing group or a new one.
     fn over(self, limits: Option<Limits>) -> Limits {
         let had = limits.unwrap_or(Limits {
             events: DEFAULT_EVENTS,
@@ -44,38 +44,38 @@ impl Options {
     }
 }
 
-/// What a line of `user_events_groups` is about.
+/// The meaning of a line of `user_events_groups`.
 #[derive(Clone, Copy, Debug)]
 pub enum Line {
-    /// Nothing.
+    /// No effect.
     Comment,
-    /// No line is like that, or no name, or no number.
+    /// A bad line, name or number.
     Wrong,
     Set(u8, Options),
     Remove(u8),
 }
 
-/// A group that has a name.
+/// A group with a name.
 #[derive(Clone)]
 pub struct Group {
     pub number: u8,
-    /// No other group's, also of those that are gone.
+    /// Unique, even among removed groups.
     pub serial: u32,
     pub limits: Limits,
-    /// Of its files, as [`MODES`].
+    /// The modes of its files, in the order of [`MODES`].
     pub modes: [u32; 3],
-    /// Writes that were refused for the bytes of their second.
+    /// Writes refused by the limit on bytes per second.
     pub refused: u64,
 }
 
 impl Group {
-    /// Can a worker make as many events as there may be?
+    /// Returns whether a worker can make as many events as the limit allows.
     pub fn may_be_full(&self) -> bool {
         (self.limits.events as usize) < NAMES * FIELDS.len()
     }
 }
 
-/// How many of what a group has.
+/// The usage of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     pub events: usize,
@@ -94,20 +94,19 @@ impl Model {
         groups.find(|group| group.number == number)
     }
 
-    /// The group that an open file of a process is of: the first, if it is none.
+    /// The group of a process's open file; the first if the file is not open.
     pub fn group_of_file(&self, slot: usize, file: u8) -> u8 {
         let file = self.child(slot).files[usize::from(file)];
         file.map_or(FIRST_GROUP, |file| self.open[&file].group)
     }
 
-    /// The places and bits that a process has registered for events of a group.
+    /// The places and bits of a process that are registered for events of a group.
     pub fn bits_in(&self, slot: usize, group: u8) -> Vec<(u8, u8)> {
         let bits = self.child(slot).bits.iter();
         let bits = bits.filter(|(_, number)| self.event(**number).key.group == group);
         bits.map(|(at, _)| *at).collect()
     }
 
-    /// How many events, used ones and open files a group has.
     pub fn usage(&self, group: u8) -> Usage {
         let used = self.used();
         let events = self.events.iter().filter(|event| event.key.group == group);
@@ -123,7 +122,7 @@ impl Model {
         }
     }
 
-    /// A line of `user_events_groups`.
+    /// Writes a line of `user_events_groups`.
     pub fn group_line(&mut self, line: Line) -> Result<()> {
         match line {
             Line::Comment => Ok(()),
@@ -153,7 +152,7 @@ impl Model {
                 let usage = self.usage(number);
                 let is_idle = usage.used_events == 0 && usage.open_files == 0;
                 check(is_idle, Errno::EBUSY)?;
-                // Those that are about to go by themselves go with it.
+                // Events that are about to go are removed with the group.
                 self.going.retain(|key| key.group != number);
                 self.forget(|event| event.key.group == number);
                 self.groups.retain(|group| group.number != number);
@@ -162,16 +161,16 @@ impl Model {
         }
     }
 
-    /// The mode of one of a group's files is set.
+    /// Changes the mode of a group's file.
     pub fn change_mode(&mut self, group: u8, file: usize, mode: u32) -> Result<()> {
         let group = self.group_mut(group).ok_or(Errno::ENOENT)?;
         group.modes[file] = mode;
         Ok(())
     }
 
-    /// A process finds the path of a group's data file.
+    /// Looks up a group's data file for a process.
     fn find(&self, slot: usize, step: &Step) -> Result<u32> {
-        // Others do not come into the directory.
+        // Other users cannot search the directory.
         check(self.child(slot).is_root, Errno::EACCES)?;
         let group = self.group(step.name).ok_or(Errno::ENOENT)?;
         Ok(group.serial)
@@ -192,10 +191,10 @@ impl Model {
     pub(super) fn open_held(&mut self, slot: usize, step: &Step) -> Result<()> {
         let child = self.child(slot);
         let (number, serial) = child.held.ok_or(Errno::EBADF)?;
-        // Another group of that name has other files.
+        // A later group of the same name has other files.
         let group = self.group(number).filter(|group| group.serial == serial);
         let [data, ..] = group.ok_or(Errno::EIO)?.modes;
-        // Of the bits for all others.
+        // The mode bits for other users.
         let wanted = match step.value {
             mode::READ_ONLY => 0o4,
             mode::WRITE_ONLY => 0o2,
@@ -207,7 +206,7 @@ impl Model {
         Ok(())
     }
 
-    /// Has a group as many events as it may have? No worker fills the first.
+    /// Returns whether a group has reached its limit. No worker fills the first group.
     pub(super) fn is_full(&self, group: u8) -> bool {
         let limit = self.group(group).map(|group| group.limits.events as usize);
         limit.is_some_and(|limit| {
@@ -221,12 +220,12 @@ impl Model {
         })
     }
 
-    /// A record with so many bytes of payload is about to be taken.
+    /// Charges a record with `length` bytes of payload to its group.
     pub(super) fn charge(&mut self, group: u8, length: usize) -> Result<()> {
         let Some(group) = self.group_mut(group) else {
             return Ok(());
         };
-        // With the common fields and what a buffer adds, without payload, too.
+        // With the common fields and the buffer's header, even if there is no payload.
         let length = 16 + length;
         match group.limits.bytes_per_second {
             None | Some(u32::MAX) => Ok(()),

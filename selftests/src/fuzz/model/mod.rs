@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must come of each step, by the contract alone: a few lists, searched from end to end.
+//! The expected result of each step, derived from the contract only, with simple lists.
 
 mod groups;
 mod ops;
@@ -15,33 +15,34 @@ use crate::kit::errno::{Errno, Result};
 use state::OpenFile;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Perf events that a worker can have open.
+/// The maximum of a worker's open perf events.
 pub const PERFS: usize = 2;
 
-/// Implementation behaviour is predicted.
+/// The implementation whose behaviour is predicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Implementation {
     Ours,
     C,
 }
 
-/// What is to come of everything in one worker.
+/// The expected state of a worker.
 #[derive(Clone)]
 pub struct Model {
     pub implementation: Implementation,
     /// The oldest first.
     pub events: Vec<Event>,
-    /// Those that have a name.
+    /// Groups with a name.
     pub groups: Vec<Group>,
     pub children: [Option<Child>; CHILDREN],
     open: BTreeMap<u32, OpenFile>,
-    /// Events without users that are about to go.
+    /// Unused events that are about to go.
     pub going: Vec<Key>,
     pub has_instance: bool,
-    /// Records that the instance took since it was last asked, in their order.
+    /// Records taken by the instance since the last comparison, in order.
     pub recorded: Vec<Record>,
-    /// The trace core may empty the instance's buffer: it does so once an event is gone that may have records
-    /// there, whenever a line of `dynamic_events` is to delete one, whatever comes of that.
+    /// The trace core may empty the instance's buffer. When a line of `dynamic_events` is to delete
+    /// an event, it does so if an event is gone that may have records there, even if the line
+    /// fails.
     pub may_be_emptied: bool,
     pub perfs: [Option<PerfEvent>; PERFS],
     next: u32,
@@ -61,7 +62,7 @@ fn check(condition: bool, errno: Errno) -> Result<()> {
 }
 
 impl Model {
-    /// One process, which has done nothing.
+    /// The state of one new process.
     pub fn new(implementation: Implementation, pid: i32) -> Model {
         let mut children = [const { None }; CHILDREN];
         children[0] = Some(Child::new(pid));
@@ -102,12 +103,12 @@ impl Model {
         event.expect("an event that is used exists")
     }
 
-    /// Where the event of a key is among the others.
+    /// The position of the event of a key.
     pub fn position(&self, key: Key) -> Option<usize> {
         self.events.iter().position(|event| event.key == key)
     }
 
-    /// The events that an open file of a process has indices of.
+    /// The events with an index in a process's open file.
     pub fn indices(&self, slot: usize, file: u8) -> Vec<Key> {
         let file = self.child(slot).files[usize::from(file)];
         let numbers = file.map_or(&[][..], |file| &self.open[&file].indices);
@@ -115,7 +116,7 @@ impl Model {
         keys.collect()
     }
 
-    /// A bit for the number of each event that is used.
+    /// The bits of all used events.
     fn used(&self) -> u128 {
         let children = self.children.iter().flatten();
         let registered = children.flat_map(|child| child.bits.values()).copied();
@@ -126,7 +127,7 @@ impl Model {
         numbers.fold(0, |bits, number| bits | bit(number))
     }
 
-    /// Forgets files that no process has open, and events without users.
+    /// Removes files that no process has open, and schedules unused events for removal.
     fn settle(&mut self) {
         let children = self.children.iter().flatten();
         let open: BTreeSet<u32> = children.flat_map(|child| child.files).flatten().collect();
@@ -142,7 +143,7 @@ impl Model {
         self.going.extend(going);
     }
 
-    /// Forgets events that are not used.
+    /// Removes unused events.
     fn forget(&mut self, is_meant: impl Fn(&Event) -> bool) {
         self.events.retain(|event| {
             let forgotten = is_meant(event);
@@ -151,8 +152,8 @@ impl Model {
         });
     }
 
-    /// The names of a group about which something still has to settle before a step that has to do with `name`: where
-    /// few events can be, whatever else is there counts, too.
+    /// The names of a group for which a removal is pending and matters to a step with `name`: all
+    /// names if the group has a low limit of events.
     pub fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
         let is_limited = self.group(group).is_some_and(Group::may_be_full);
         let going = self.going.iter().filter(|key| key.group == group);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of processes, and what listens to events, makes and deletes them.
+//! Model of operations on processes and tracers, and of lines that make and delete events.
 
 use super::state::{Child, Key, PerfEvent, Record, TraceInstance};
 use super::{bit, check, Model};
@@ -9,13 +9,13 @@ use crate::fuzz::step::{FIELDS, FIRST_GROUP};
 use crate::kit::errno::{Errno, Result};
 
 impl Model {
-    /// A process forks one that takes another slot.
+    /// Forks a process into another slot.
     pub fn fork(&mut self, slot: usize, new: usize, pid: i32) {
         let child = self.child(slot).clone();
         self.children[new] = Some(Child { pid, ..child });
     }
 
-    /// A process executes the program anew.
+    /// Executes the program again.
     pub fn exec(&mut self, slot: usize) {
         let &Child { is_root, pid, .. } = self.child(slot);
         self.children[slot] = Some(Child {
@@ -25,19 +25,19 @@ impl Model {
         self.settle();
     }
 
-    /// A process ends.
+    /// Ends a process.
     pub fn exit(&mut self, slot: usize) {
         self.children[slot] = None;
         for perf in self.perfs.iter_mut().flatten() {
             if perf.slot == slot {
-                // What takes the slot is another process.
+                // A later process in this slot is another one.
                 perf.slot = CHILDREN;
             }
         }
         self.settle();
     }
 
-    /// Something begins or ceases to listen.
+    /// Attaches or detaches a tracer.
     fn listen(&mut self, key: Key, tracer: TraceInstance, on: bool) -> Result<()> {
         let at = self.position(key).ok_or(Errno::ENOENT)?;
         let event = &mut self.events[at];
@@ -65,14 +65,14 @@ impl Model {
         Ok(())
     }
 
-    /// A file that attaches a tracer is written.
+    /// Writes a file that attaches or detaches a tracer.
     pub fn attach(&mut self, key: Key, tracer: TraceInstance, on: bool) -> Result<()> {
         let result = self.listen(key, tracer, on);
         self.settle();
         result
     }
 
-    /// A perf event that samples what a process writes, as far as there is room in its samples, is opened.
+    /// Opens a perf event that samples the records of a process, up to a limit of the payload.
     pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize, limit: usize) -> Result<()> {
         self.listen(key, TraceInstance::Perf(perf), true)?;
         self.perfs[perf] = Some(PerfEvent {
@@ -84,13 +84,13 @@ impl Model {
         Ok(())
     }
 
-    /// Does an open perf event sample what a process writes of this event?
+    /// Returns whether an open perf event samples a process's records of this event.
     pub fn is_sampled(&self, key: Key, slot: usize) -> bool {
         let mut perfs = self.perfs.iter().flatten();
         perfs.any(|perf| perf.key == key && perf.slot == slot)
     }
 
-    /// It is closed. Returns what it must have taken.
+    /// Closes a perf event. Returns the records that it must have taken.
     pub fn close_perf(&mut self, perf: usize) -> Option<Vec<Record>> {
         let PerfEvent { key, records, .. } = self.perfs[perf].take()?;
         let closed = self.attach(key, TraceInstance::Perf(perf), false);
@@ -98,7 +98,7 @@ impl Model {
         Some(records)
     }
 
-    /// The worker's instance goes, and with it what it listened to.
+    /// Removes the worker's instance, which detaches it.
     pub fn remove_instance(&mut self) {
         let keys: Vec<Key> = self.events.iter().map(|event| event.key).collect();
         for key in keys {
@@ -116,7 +116,7 @@ impl Model {
         self.settle();
     }
 
-    /// A line of `dynamic_events` makes an event.
+    /// Makes an event by a line of `dynamic_events`.
     pub fn make(&mut self, key: Key) -> Result<()> {
         let only_in_c = FIELDS[usize::from(key.fields)].only_in_c.is_some();
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
@@ -125,14 +125,15 @@ impl Model {
         self.find_or_make(key, true).map(drop)
     }
 
-    /// A line of `dynamic_events` does not make an event, since its last field is not right.
+    /// Tries to make an event by a line of `dynamic_events` whose last field is bad.
     pub fn make_nonsense(&mut self, name: u8) -> Result<()> {
         let is_taken = self.is_c() && self.has_single(name);
         check(!is_taken, Errno::EADDRINUSE)?;
         Err(Errno::EINVAL)
     }
 
-    /// A line of `dynamic_events` deletes an event of a group: by its name, and these fields if there are any.
+    /// Deletes an event of a group by a line of `dynamic_events`, with its name and optional
+    /// fields.
     pub fn unmake(&mut self, group: u8, name: u8, fields: u8) -> Result<()> {
         let mut events = self.events.iter();
         let event = events.find(|event| event.key.is_called(group, name));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is: events, open files, processes and their memory.
+//! The state: events, open files, processes and their memory.
 
 use super::super::polls::Polls;
 use super::super::step::{FILES, PLACES};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an event is known by.
+/// The identity of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key {
-    /// The number of its group.
+    /// The number of the group.
     pub group: u8,
     pub name: u8,
     pub multi: bool,
@@ -17,13 +17,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// Is it of this group, with this name?
+    /// Returns whether the event is in this group and has this name.
     pub fn is_called(&self, group: u8, name: u8) -> bool {
         self.group == group && self.name == name
     }
 }
 
-/// What listens to an event.
+/// A consumer of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TraceInstance {
     Top,
@@ -32,54 +32,53 @@ pub enum TraceInstance {
     Perf(usize),
 }
 
-/// An event that exists.
 #[derive(Clone)]
 pub struct Event {
     pub key: Key,
-    /// What files and registrations know it by: no other event's, and below 128.
+    /// A number used by files and registrations, unique among the existing events, and below 128.
     pub(super) number: u32,
-    /// No other event's, also of those that are gone.
+    /// Unique, even among removed events.
     pub serial: u32,
     pub(super) persistent: bool,
     pub tracers: BTreeSet<TraceInstance>,
-    /// The worker's instance records nothing of it.
+    /// The filter of the worker's instance rejects all records.
     pub filtered: bool,
-    /// The worker's instance once listened to it.
+    /// The worker's instance has been attached to it.
     pub(super) was_in_instance: bool,
 }
 
-/// A record that something took.
+/// A record taken by a consumer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The serial of the event.
     pub event: u32,
-    /// The process that wrote it, if it was its first thread.
+    /// The process that wrote it, if by its first thread.
     pub pid: Option<i32>,
     pub payload: Vec<u8>,
 }
 
-/// A perf event that is open.
+/// An open perf event.
 #[derive(Clone)]
 pub struct PerfEvent {
     pub(super) key: Key,
-    /// The slot of the process whose records it takes.
+    /// The slot of the sampled process.
     pub(super) slot: usize,
-    /// The longest payload that its samples have room for.
+    /// The longest payload that fits into its samples.
     pub(super) limit: usize,
     pub(super) records: Vec<Record>,
 }
 
 #[derive(Clone, Default)]
 pub(super) struct OpenFile {
-    /// The number of the group that it is of.
+    /// The number of its group.
     pub group: u8,
     pub mode: u8,
-    /// The numbers of the events that have an index.
+    /// The numbers of the events by index.
     pub indices: Vec<u32>,
     pub polls: Polls,
 }
 
-/// What the process did with its second page.
+/// The state of a process's second page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     Writable,
@@ -94,16 +93,16 @@ pub struct Child {
     pub is_root: bool,
     /// The numbers of open files.
     pub files: [Option<u32>; FILES],
-    /// By place and bit: the number of the event, and whether the word is a wide one.
+    /// The number of the event, by place and bit.
     pub bits: BTreeMap<(u8, u8), u32>,
-    /// What its memory holds,
+    /// The expected words,
     pub words: [u32; PLACES],
-    /// but these bits, which it may hold or not.
+    /// except for these bits, whose value is unknown.
     pub unknown: [u32; PLACES],
-    /// Bits that more than one registration writes: never known again.
+    /// Bits written by several registrations, whose value is unknown from then on.
     pub(super) shared: [u32; PLACES],
     pub page: Page,
-    /// The group to whose data file it keeps a path: its number, and which one of that number.
+    /// The group whose data file is held by an O_PATH descriptor: its number and serial.
     pub held: Option<(u8, u32)>,
 }
 
@@ -122,12 +121,12 @@ impl Child {
         }
     }
 
-    /// May the kernel write there?
+    /// Returns whether the kernel can write a word.
     pub fn is_writable(&self, place: usize) -> bool {
         place < PLACES / 2 || self.page == Page::Writable
     }
 
-    /// The kernel writes a bit, if it can.
+    /// Writes a bit as the kernel does, if possible.
     pub(super) fn put(&mut self, (place, bit): (u8, u8), set: bool) {
         let (place, mask) = physical(place, bit);
         if self.is_writable(place) {
@@ -135,12 +134,12 @@ impl Child {
             self.words[place] |= if set { mask } else { 0 };
             self.unknown[place] &= !mask | self.shared[place];
         } else {
-            // It may be written yet, if the page is writable soon.
+            // The kernel may still write the bit, if the page becomes writable soon.
             self.unknown[place] |= mask;
         }
     }
 
-    /// Is a registration writing this very bit, under whatever address?
+    /// Returns whether a registration writes this bit, by any address of the word.
     pub fn is_written(&self, place: u8, bit: u8) -> bool {
         let at = physical(place, bit);
         let mut keys = self.bits.keys();
@@ -148,7 +147,7 @@ impl Child {
     }
 }
 
-/// The 32-bit word a bit lies in, and the bit there.
+/// The 32-bit word of a bit, and its mask there.
 pub fn physical(place: u8, bit: u8) -> (usize, u32) {
     (usize::from(place) + usize::from(bit / 32), 1 << (bit % 32))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What processes do.
+//! Model of the steps of processes.
 
 use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
@@ -13,7 +13,7 @@ use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeSet;
 
 impl Model {
-    /// What comes of a step of the process in `slot`.
+    /// The result of a step of the process in `slot`.
     pub fn step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         let result = self.try_step(slot, step);
         match step.call {
@@ -70,7 +70,7 @@ impl Model {
         Ok(0)
     }
 
-    /// A process opens a file of a group.
+    /// Opens a file of a group for a process.
     pub(super) fn open_file(&mut self, slot: usize, step: &Step, group: u8) {
         let number = self.number();
         let file = OpenFile {
@@ -83,8 +83,8 @@ impl Model {
         self.child_mut(slot).files[usize::from(step.file)] = Some(number);
     }
 
-    /// The second page of a process is fresh. A bit that was set there may come back: the next change
-    /// brings it, or earlier whatever else has the kernel write it.
+    /// Replaces the second page of a process by a fresh one. A bit that was set there may be set
+    /// again, by the next switch or any earlier write of the kernel.
     fn clear_second(&mut self, slot: usize) {
         let is_on = |number: &u32| !self.event(*number).tracers.is_empty();
         let bits = self.child(slot).bits.iter();
@@ -153,7 +153,7 @@ impl Model {
         check(takes_any || !key.multi, Errno::EINVAL)?;
         let event = self.find_or_make(key, persistent)?;
         if !can_write && self.is_c() {
-            // The file has its index all the same.
+            // The file has its index nevertheless.
             self.index(file, event);
             return Err(Errno::ENOMEM);
         }
@@ -167,13 +167,13 @@ impl Model {
         }
         child.put(at, is_on);
         if step.defect == READ_ONLY_ARGUMENT && self.is_c() {
-            // It is registered, and the caller is not told as what.
+            // Registered, though the caller does not receive the index.
             self.child_mut(slot).bits.insert(at, event);
             self.index(file, event);
             return Ok(NO_INDEX.into());
         }
         if step.defect == READ_ONLY_ARGUMENT {
-            // What could not be told did not happen; but the file has its index.
+            // The registration is undone, but the file has its index.
             self.child_mut(slot).put(at, false);
             self.index(file, event);
             return Err(Errno::EFAULT);
@@ -182,7 +182,7 @@ impl Model {
         Ok(self.index(file, event))
     }
 
-    /// The C implementation reads fields only when it needs an event of that name.
+    /// The C implementation parses fields only after these checks.
     fn asked_first(&self, slot: usize, step: &Step) -> Result<()> {
         let is_root = self.child(slot).is_root;
         check(is_root || !step.has(flag::PERSIST), Errno::EPERM)?;
@@ -190,7 +190,7 @@ impl Model {
         check(!is_taken, Errno::EADDRINUSE)
     }
 
-    /// Is there an event that is alone with its name?
+    /// Returns whether there is an event that is alone with its name.
     pub(super) fn has_single(&self, name: u8) -> bool {
         let mut keys = self.events.iter().map(|event| event.key);
         keys.any(|key| key.name == name && !key.multi)
@@ -249,7 +249,7 @@ impl Model {
         check(child.bits.remove(&at).is_some(), Errno::ENOENT)?;
         let (place, _) = physical(step.place, step.bit);
         if !child.is_writable(place) {
-            // It keeps its value, whatever that is.
+            // The bit keeps its value, known or not.
             return Err(Errno::EFAULT);
         }
         child.put(at, false);
@@ -280,13 +280,13 @@ impl Model {
         for event in found {
             check(used & bit(event.number) == 0, Errno::EBUSY)?;
         }
-        // Those that are left are persistent.
+        // The unused events that still exist are persistent.
         check(is_root, Errno::EPERM)?;
         self.forget(|event| event.key.is_called(group, name));
         Ok(())
     }
 
-    /// Is there an event of the name that is in use, and one that is not?
+    /// Returns whether the name has both used and unused events.
     pub fn is_mixed(&self, name: u8) -> bool {
         let events = self.events.iter().filter(|event| event.key.name == name);
         let used = self.used();
@@ -328,19 +328,19 @@ impl Model {
         }
         let (key, serial) = (event.key, event.serial);
         let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
-        // A trigger that looks at records would take one of any size.
+        // The histogram trigger takes records of any size.
         let has_trigger = event.tracers.contains(&TraceInstance::Histogram);
         let mut tracers = event.tracers.iter();
         let in_ftrace = tracers.any(|tracer| !matches!(tracer, TraceInstance::Perf(_)));
-        // Also of a record that would be too large for all consumers.
+        // Even a record that is too large for all consumers is charged.
         self.charge(key.group, payload.len())?;
         let by_thread = step.has(flag::THREAD);
         let perfs = self.perfs.iter().flatten().filter(|perf| perf.key == key);
         let listening = perfs.clone().filter(|perf| perf.slot == slot && !by_thread);
-        // One that is open limits all, also if it listens to another process.
+        // All open perf events limit the size, even those of another process.
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
-        // A record with an array of characters has a NUL of the module's behind it.
+        // The module adds a NUL behind a record with an array of characters.
         let recorded = payload.len() + usize::from(fields.has_chars() && !self.is_c());
         let outcome = large::outcome(recorded, in_ftrace, perfs.count() > 0, limits);
         check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done with groups beside the steps of processes: lines make and remove them, their files change, their
-//! listings are kept open.
+//! Operations on groups besides the steps of processes: making and removing groups, changing the
+//! modes of their files, and keeping their listings open.
 
 use super::listings::{HeldListings, FILES_OF_A_GROUP};
 use super::Worker;
@@ -14,13 +14,13 @@ use crate::kit::{group, wait};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// The longest line, in bytes.
+/// The maximum length of a line, in bytes.
 const MAX_LINE: usize = 255;
 
-/// Names that no group can have, behind what all names of a worker begin with.
+/// Suffixes that make a worker's name invalid for a group.
 const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
 
-/// What cannot stand behind the name of a group that is to be made.
+/// Invalid options of a new group.
 const WRONG_OPTIONS: [&str; 17] = [
     "events",
     "events=",
@@ -41,14 +41,15 @@ const WRONG_OPTIONS: [&str; 17] = [
     "r",
 ];
 
-/// More than a worker makes, and so few that all groups of some workers may have as many together.
+/// More than a worker makes, and few enough that the groups of several workers stay within the
+/// limit of all.
 const MANY_EVENTS: u32 = 4000;
 
-/// Listings of groups that are open at once.
+/// The number of open listings of groups.
 const LISTINGS: usize = 2;
 
 impl Worker {
-    /// Does something with groups.
+    /// Does an operation on groups.
     pub(super) fn group(&mut self) {
         let op: fn(&mut Worker) = self.random.weighted(&[
             (12, Worker::lines as fn(&mut Worker)),
@@ -59,7 +60,7 @@ impl Worker {
         op(self);
     }
 
-    /// One that exists or not, as is rather wanted.
+    /// The number of a group, mostly one that exists, or that does not.
     fn group_number(&mut self, exists: bool) -> u8 {
         let any = 1 + self.random.byte_below(GROUPS as u8);
         let there = |number: &u8| self.ours.group(*number).is_some() == exists;
@@ -70,20 +71,20 @@ impl Worker {
         }
     }
 
-    /// One or more lines, in one piece.
+    /// Writes one or more lines, in one piece.
     fn lines(&mut self) {
         let count = self.random.weighted(&[(6, 1), (2, 2), (1, 4)]);
         let mut lines: Vec<(String, Line)> = (0..count).map(|_| self.line()).collect();
         let (last, _) = lines.last_mut().expect("one line at least");
         if !last.is_empty() && self.random.thousandths(200) {
-            // The end of the text is that of the line, too.
+            // The end of the text ends the line, too.
             self.write_lines(&lines, "");
         } else {
             self.write_lines(&lines, "\n");
         }
     }
 
-    /// A line for `user_events_groups`, and what it is about.
+    /// Chooses a line for `user_events_groups`, with its meaning.
     fn line(&mut self) -> (String, Line) {
         let kind = self.random.weighted(&[
             (30, Kind::Make),
@@ -135,7 +136,7 @@ impl Worker {
             line += " # 2 events, 1 used, 0 open files";
         }
         if self.random.thousandths(80) {
-            // As long as may be, or longer by one byte.
+            // The maximum length, or one byte more.
             let length = MAX_LINE + self.random.below(2);
             line = format!("{:x<length$}", line + " #");
             return match length > MAX_LINE {
@@ -146,7 +147,7 @@ impl Worker {
         (line, about)
     }
 
-    /// A line with a name that no group can have.
+    /// A line with an invalid name of a group.
     fn wrong_name(&mut self) -> String {
         let wrong = *self.random.one_of(&WRONG_NAMES);
         let wrong = group_of(self.number, 1) + wrong;
@@ -162,8 +163,8 @@ impl Worker {
         format!("{what}:{name}")
     }
 
-    /// What stands behind the name of a group. Whether a record is within the bytes
-    /// of its second must not depend on the clock.
+    /// Chooses options of a group. Limits on bytes per second are such that no result depends on
+    /// the clock.
     fn options(&mut self) -> (String, Options) {
         let events = self.random.weighted(&[
             (4, None),
@@ -195,17 +196,18 @@ impl Worker {
         (text, options)
     }
 
-    /// Writes lines in one piece, and then what of it was not taken. The last one has this end, the others a new line.
+    /// Writes lines in one piece, then the part that was not taken. The last line has this end, the
+    /// others a newline.
     fn write_lines(&mut self, lines: &[(String, Line)], end: &str) {
         for (_, about) in lines {
-            // What is about to go counts as well.
+            // Events that are about to go count as well.
             if let Line::Set(number, _) = about {
                 (0..NAMES as u8).for_each(|name| self.settle(*number, name));
             }
         }
         let mut text = String::new();
         let mut failure = None;
-        // How many bytes must be taken, and where among these a group is removed.
+        // The number of bytes to be taken, and the positions of removals among them.
         let (mut want, mut removals) = (0, Vec::new());
         for (at, (line, about)) in lines.iter().enumerate() {
             let start = text.len();
@@ -226,7 +228,7 @@ impl Worker {
         }
         let write = |from: usize| group::write(&text[from..]);
 
-        // What uses a group may have just ended: then it has to be removed again.
+        // A user of the group may have just ended, so that the removal must be repeated.
         let (mut taken, mut got) = (0, Ok(0));
         wait::eventually(|| {
             got = write(taken);
@@ -251,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// Ends some of what uses a group, mostly all of it, and removes it.
+    /// Ends some uses of a group, mostly all, and removes the group.
     fn remove_group(&mut self) {
         let number = self.group_number(true);
         if self.ours.group(number).is_some() {
@@ -269,7 +271,7 @@ impl Worker {
         self.write_lines(&[(line, Line::Remove(number))], "\n");
     }
 
-    /// Detaches all that listens to events of a group.
+    /// Detaches all listeners from the events of a group.
     fn detach_all(&mut self, group: u8) {
         loop {
             let mut events = self.ours.events.iter();
@@ -298,7 +300,7 @@ impl Worker {
         }
     }
 
-    /// Has each process end its registrations of events of a group.
+    /// Unregisters all bits of a group's events, in each process.
     fn unregister_all(&mut self, group: u8) {
         for slot in 0..CHILDREN {
             if self.processes[slot].is_none() {
@@ -321,7 +323,7 @@ impl Worker {
         }
     }
 
-    /// Has each process close its files of a group.
+    /// Closes all files of a group, in each process.
     fn close_all(&mut self, group: u8) {
         for slot in 0..CHILDREN {
             if self.processes[slot].is_none() {
@@ -360,7 +362,7 @@ impl Worker {
         self.compare("change of a mode", got, want);
     }
 
-    /// Opens a group's listings, or reads and may close those that are open.
+    /// Opens a group's listings, or reads open ones and may close them.
     fn listing(&mut self) {
         if self.listings.len() < LISTINGS && self.random.thousandths(400) {
             let number = self.group_number(true);
@@ -383,7 +385,7 @@ impl Worker {
         }
     }
 
-    /// Removes all groups, whatever went wrong. The processes have ended.
+    /// Removes all groups, even after a failure. The processes have ended.
     pub(super) fn end_groups(&mut self) {
         let top = TraceInstance::top();
         for number in 1..=GROUPS as u8 {

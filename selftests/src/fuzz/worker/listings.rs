@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the listings say, compared with what they must.
+//! Comparison of the listings with their expected content.
 
 use super::Worker;
 use crate::fuzz::model::{Event, Group, TraceInstance as Listener, Usage};
@@ -17,9 +17,9 @@ const DYNAMIC: &str = "/sys/kernel/tracing/dynamic_events";
 /// A group's files, in the order of their modes in the model.
 pub(super) const FILES_OF_A_GROUP: [&str; 3] = [DATA, STATUS, PROFILE];
 
-/// The listings of a group, which may be gone by now, opened once.
+/// Open listings of a group, which may be gone by now.
 pub(super) struct HeldListings {
-    /// The group's number, and which one of that number.
+    /// The group's number; its serial is below.
     pub group: u8,
     serial: u32,
     status: File,
@@ -45,7 +45,7 @@ impl Worker {
         let start = &start[..start.len() - 1];
         let is_ours = |line: &&str| line.starts_with(start);
 
-        // In no order there.
+        // C's listings are unordered.
         let ordered = |mut lines: Vec<String>| {
             if self.c.is_some() {
                 lines.sort();
@@ -61,20 +61,20 @@ impl Worker {
         });
         let (want, want_lines) = (ordered(want), ordered(want_lines.collect()));
 
-        // Whatever other workers do meanwhile, the events of this one stand still, and each reading must have
-        // them: the module goes on behind the last one that it showed, and C shows all at once.
+        // The events of this worker must be in each reading, in spite of other workers: the module
+        // continues behind the last event shown, and C shows all at once.
         let (text, _) = read(STATUS);
         let status = text.lines().filter(is_ours).map(without_id).collect();
         self.compare("user_events_status", ordered(status), want);
 
-        // The trace core goes on at a place in its list. What is read in one piece must be right. A reading of
-        // several can miss an event while others, of another worker, go; but it cannot have one twice, nor
-        // another, nor two in another order.
+        // The trace core continues at a position in its list. A reading in one piece must be right.
+        // One in several pieces can miss an event while events of other workers go; but it can have
+        // no event twice, no unknown event, and no wrong order.
         for left in (0..100).rev() {
             let (text, is_whole) = read(DYNAMIC);
             let lines = text.lines().filter_map(|line| line.strip_prefix("u:"));
             let lines = lines.filter(|line| {
-                // One of a group has its system in front, in which there is the group's name.
+                // An event of a group is listed with its system, which contains the group's name.
                 let of_group = line.strip_prefix("user_events_");
                 is_ours(&of_group.unwrap_or(line))
             });
@@ -93,7 +93,7 @@ impl Worker {
         self.tell_op(|| "the listings".into());
     }
 
-    /// The lines that the status file has of a group's events, without the numbers of formats.
+    /// The expected lines of a group's status file, without the ids of formats.
     fn status_of(&self, group: u8) -> Vec<String> {
         let events = self.model().events.iter();
         let events = events.filter(|event| event.key.group == group);
@@ -114,11 +114,11 @@ impl Worker {
         events.map(line).collect()
     }
 
-    /// Compares the list of groups, and the listings and modes of each.
+    /// Compares the list of groups, and each group's listings and modes.
     fn list_groups(&self) {
         let groups = &self.model().groups;
         let mut want: Vec<String> = groups.iter().map(|group| self.line_of(group)).collect();
-        // By name: what follows that in a line comes before all that a name has.
+        // By name, as the rest of a line starts with a character lower than those of names.
         want.sort();
         let start = group_of(self.number, 1);
         let start = format!("g:{}", &start[..start.len() - 1]);
@@ -127,7 +127,7 @@ impl Worker {
             let lines = text.lines().filter(|line| line.starts_with(&start));
             lines.map(String::from).collect()
         };
-        // What has just ceased to use an event may still be about to let it go.
+        // An event's reference may be dropped shortly after its last user ends.
         let mut got = Vec::new();
         wait::eventually(|| {
             got = listed();
@@ -160,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// A group's line in the list.
+    /// The expected line of a group in the list.
     fn line_of(&self, group: &Group) -> String {
         let name = group_of(self.number, group.number);
         let bytes = group.limits.bytes_per_second;
@@ -181,7 +181,7 @@ impl Worker {
         format!("g:{name} events={events}{rate}{names} # {count} events, {used_events} used, {open_files} open files{refused}")
     }
 
-    /// Compares the whole of what the listings of a group say. No event of it is about to go.
+    /// Compares all lines of a group's listings. No removal of its events is pending.
     fn compare_listings(&self, group: u8, status: &str, profile: &str) {
         let mut want = self.status_of(group);
         let got: Vec<String> = profile.lines().map(name_in_profile).collect();
@@ -201,8 +201,8 @@ impl Worker {
         self.compare("user_events_status", got, want);
     }
 
-    /// Compares what listings say that were opened some time ago. That is of the group of then, or if that is gone,
-    /// of nothing.
+    /// Compares listings that were opened earlier. They show the group of that time, or nothing if
+    /// it is gone.
     pub(super) fn compare_held(&mut self, at: usize) {
         let group = self.listings[at].group;
         for name in 0..NAMES as u8 {
@@ -230,7 +230,7 @@ impl Worker {
     }
 }
 
-/// A line of a status file without the number of the format.
+/// A line of a status file without the id of a format.
 fn without_id(line: &str) -> String {
     match line.split_once('.') {
         Some((name, rest)) => {
@@ -241,7 +241,7 @@ fn without_id(line: &str) -> String {
     }
 }
 
-/// The name in a line of a profile, without the number of the format.
+/// The name in a line of a profile, without the id of a format.
 fn name_in_profile(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -256,13 +256,13 @@ fn name_in_profile(line: &str) -> String {
     }
 }
 
-/// Reads a listing. Tells whether it came in one piece, as it was at one moment.
+/// Reads a listing. Returns whether that took one piece, which is consistent.
 fn read(path: &str) -> (String, bool) {
     let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
     read_from(&file, path)
 }
 
-/// The same of one that is open.
+/// The same for an open listing.
 fn read_from(mut file: &File, path: &str) -> (String, bool) {
     let (mut bytes, mut part, mut pieces) = (Vec::new(), vec![0; 1 << 16], 0);
     loop {

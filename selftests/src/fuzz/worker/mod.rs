@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A worker: some processes with events of their own, and one that tells them what to do, predicts what
-//! comes of it and looks whether it did.
+//! A worker: some processes with events of their own, and a director that gives them orders,
+//! predicts the results and compares them.
 
 mod groups;
 mod listings;
@@ -31,13 +31,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Steps that a process does in a row, at most; and in a rush.
+/// The maximum of steps that a process does in a row, usually and in a rush.
 const BURST: usize = 40;
 const RUSH: usize = 255;
-/// What is told of the past when something is wrong.
+/// The number of past operations to print after a failure.
 const TOLD: usize = 300;
 
-/// A process, as seen by the one that tells it what to do.
+/// A process, as seen by the director.
 struct Process {
     pid: i32,
     memory: File,
@@ -56,47 +56,47 @@ impl Process {
     }
 }
 
-/// An open perf event, and what it took so far.
+/// An open perf event, and the records taken so far.
 struct Sampler {
     perf: Perf,
     records: Vec<ring::Record>,
 }
 
-/// One thing that was done.
+/// A past operation.
 enum Told {
     Step(usize, Step, Result<i64>),
     Op(String),
 }
 
-/// The worker.
 pub struct Worker {
     number: u32,
     random: Random,
     ours: Model,
-    /// On the C implementation.
+    /// Present if the C implementation runs.
     c: Option<Model>,
     pipes: Vec<Pipes>,
     processes: [Option<Process>; CHILDREN],
     instance: Option<TraceInstance>,
     perfs: [Option<Sampler>; PERFS],
-    /// By the serial of an event that something listened to: its id.
+    /// The ids of events that had a listener, by serial.
     ids: BTreeMap<u32, u64>,
     emptied: Rc<Emptied>,
-    /// Of each record that the instance should have: how often buffers had been emptied before its burst.
+    /// For each expected record of the instance: how often buffers had been emptied before its
+    /// burst.
     over_before: Vec<u64>,
-    /// Records of the instance and of perf that were compared, and how many of them might have been missing.
+    /// The number of compared records of the instance and of perf, and of those that could be
+    /// missing.
     pub compared: u64,
     pub unsure: u64,
-    /// Writes so far.
     writes: u32,
     past: VecDeque<Told>,
-    /// Steps and ops so far.
+    /// The number of steps and ops.
     pub done: u64,
-    /// How many of them ours and C are to answer differently.
+    /// The number of those for which this implementation and C differ.
     pub differences: u64,
-    /// Mostly what is quick, in long rows.
+    /// Mostly quick steps, in long rows.
     pub rush: bool,
-    /// Groups are known: not where the C implementation runs.
+    /// Include groups, which the C implementation lacks.
     pub groups: bool,
     listings: Vec<HeldListings>,
 }
@@ -114,7 +114,7 @@ impl Worker {
             0 => {
                 os::forget_children();
                 let run = AssertUnwindSafe(|| Child::new(number, 0, &pipes).run());
-                // Those that it forks come back here, too.
+                // Forked children return here, too.
                 let _ = panic::catch_unwind(run);
                 os::exit_now(1);
             }
@@ -146,8 +146,8 @@ impl Worker {
         }
     }
 
-    /// Goes on for so many steps and ops; panics when something is not as predicted. Calls `each`
-    /// after some of them.
+    /// Runs until `operations` steps and ops are done; panics if a result is not as predicted.
+    /// Calls `each` after some of them.
     pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Worker)) {
         while self.done < operations {
             match self.random.thousandths(if self.rush { 80 } else { 350 }) {
@@ -168,7 +168,7 @@ impl Worker {
         each(self);
     }
 
-    /// Ends everything, also what went wrong midway.
+    /// Ends everything, even after a failure.
     pub fn end(&mut self) {
         for process in self.processes.iter_mut().filter_map(Option::take) {
             let _ = os::kill(process.pid, libc::SIGKILL);
@@ -189,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// What has happened lately.
+    /// The last operations.
     pub fn past(&self) -> String {
         let lines = self.past.iter().map(|told| match told {
             Told::Step(slot, step, result) => format!("  {slot}: {step:?} -> {result:?}\n"),
@@ -210,7 +210,7 @@ impl Worker {
         self.tell(Told::Op(op()));
     }
 
-    /// What the kernel that runs is in.
+    /// The model of the running implementation.
     fn model(&self) -> &Model {
         self.c.as_ref().unwrap_or(&self.ours)
     }
@@ -221,7 +221,7 @@ impl Worker {
             .flatten()
     }
 
-    /// Predicts; counts where ours and C differ.
+    /// Predicts a result, and counts differences between this implementation and C.
     fn predict<T: PartialEq>(&mut self, predict: impl Fn(&mut Model) -> T) -> T {
         let ours = predict(&mut self.ours);
         match &mut self.c {
@@ -234,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// Panics unless it is as predicted.
+    /// Panics unless the result is as predicted.
     #[track_caller]
     fn compare<T: PartialEq + Debug>(&self, what: &str, got: T, want: T) {
         assert!(got == want, "{what}: predicted {want:?}, got {got:?}");
@@ -247,7 +247,7 @@ impl Worker {
         self.random.one(&alive).expect("the first one is")
     }
 
-    /// Has a process do some steps in a row.
+    /// Makes a process do some steps in a row.
     fn burst(&mut self) {
         let slot = self.slot();
         let over = self.emptied.over();
@@ -288,7 +288,7 @@ impl Worker {
         self.take(slot, &steps);
     }
 
-    /// Has a process take steps, and compares what comes of each.
+    /// Makes a process do these steps, and compares the results.
     fn take(&mut self, slot: usize, steps: &[(Step, Result<i64>)]) {
         let count = u8::try_from(steps.len()).expect("no more steps than can be told");
         let mut bytes = vec![order::STEPS, count];
@@ -297,7 +297,7 @@ impl Worker {
         self.order(slot, &bytes);
         let mut answers = vec![0; 8 * steps.len()];
         self.hear(slot, &mut answers);
-        // C finds a record bad when it stores it, and stores none while buffers are being emptied.
+        // C checks a record only when storing it, and stores none while buffers are being emptied.
         let may_be_unseen = self.c.is_some() && self.emptied.begun() > over;
         for ((step, want), answer) in steps.iter().zip(answers.chunks(8)) {
             let answer = i64::from_ne_bytes(answer.try_into().expect("8 bytes"));
@@ -327,7 +327,7 @@ impl Worker {
         to.write_all(bytes).expect("order");
     }
 
-    /// Reads what a process answers.
+    /// Reads the answer of a process.
     fn hear(&self, slot: usize, bytes: &mut [u8]) {
         let mut from = &self.pipes[slot].answers.0;
         let pid = self.processes[slot].as_ref().expect("a process").pid;
@@ -338,7 +338,7 @@ impl Worker {
         from.read_exact(bytes).expect("an answer");
     }
 
-    /// Does the memory of a process hold what it must? What has to be faulted in may take a while.
+    /// Checks the memory of a process, for a while, as pages may have to be faulted in.
     #[track_caller]
     fn look(&mut self, slot: usize) {
         let Some(process) = &self.processes[slot] else {
@@ -375,21 +375,21 @@ impl Worker {
         }
     }
 
-    /// See there, of ours and of C.
+    /// [`Model::unsettled`] of all models.
     fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
         let models = [Some(&self.ours), self.c.as_ref()].into_iter().flatten();
         let names = models.map(|model| model.unsettled(group, name));
         names.flatten().collect()
     }
 
-    /// Waits until nothing is unsettled any more for a step that has to do with a name.
+    /// Waits until no removal is pending that matters to a step with this name.
     fn settle(&mut self, group: u8, name: u8) {
         for name in self.unsettled(group, name) {
             self.wait_gone(group, name);
         }
     }
 
-    /// Waits until the events of a name that have no users are gone.
+    /// Waits until the unused events of a name are gone.
     fn wait_gone(&mut self, group: u8, name: u8) {
         let text = name_of(self.number, name);
         let system = system_of(self.number, group);
@@ -421,8 +421,7 @@ fn instance_name(worker: u32) -> String {
     format!("{}fuzz{worker}", tracefs::PREFIX)
 }
 
-/// An instance of a worker. Its clock counts records, so that their order is known, on whatever processor
-/// they are.
+/// Makes a worker's instance. Its clock counts records, so that their order is known across CPUs.
 fn new_instance(worker: u32) -> TraceInstance {
     let instance = TraceInstance::instance(&instance_name(worker));
     instance.control("trace_clock", "counter");

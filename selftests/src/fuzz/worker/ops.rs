@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
+//! Operations besides the steps of processes: starting and ending them, attaching tracers, making
+//! and deleting events.
 
 use super::{new_instance, Process, Sampler, Worker};
 use crate::fuzz::child::{order, CHILDREN};
@@ -14,13 +15,13 @@ use crate::kit::{dynamic, machine, os, wait};
 use std::fs;
 use std::io::Write;
 
-/// Pages of a perf event's ring: for what one burst writes, some of it large.
+/// The size of a perf event's ring in pages: enough for the records of a burst, some of them large.
 const PAGES: usize = 512;
 
 impl Worker {
-    /// Does something else than a process does: makes, ends and changes them, and listens.
+    /// Does one operation.
     pub(super) fn op(&mut self) {
-        // It is soon back.
+        // Soon made again once removed.
         let instance = if self.instance.is_none() { 40 } else { 2 };
         let op: fn(&mut Worker) = self.random.weighted(&[
             (60, Worker::switch as fn(&mut Worker)),
@@ -35,7 +36,7 @@ impl Worker {
             (10, Worker::end_one),
             (instance, Worker::instance),
             (if self.groups { 40 } else { 0 }, Worker::group),
-            // There are more events then, and files are closed.
+            // More frequent with groups, which add events and close files.
             (if self.groups { 60 } else { 0 }, Worker::switch),
             (if self.groups { 14 } else { 0 }, Worker::fork),
             (if self.groups { 16 } else { 0 }, Worker::end_one),
@@ -44,7 +45,7 @@ impl Worker {
         self.look_at_all();
     }
 
-    /// An event that exists, for ours and for C.
+    /// An event that exists in all models.
     fn event(&mut self) -> Option<Key> {
         let mut keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
         if let Some(c) = &self.c {
@@ -72,7 +73,7 @@ impl Worker {
             .clone()
     }
 
-    /// Remembers the id of an event that is there.
+    /// Records the id of an existing event.
     fn know_id(&mut self, key: Key, directory: &str) {
         let model = self.model();
         let at = model.position(key).expect("an event that exists");
@@ -80,7 +81,7 @@ impl Worker {
         self.ids.insert(serial, tracefs::event_id(directory));
     }
 
-    /// Writes a file of an event that attaches or detaches a listener.
+    /// Writes an event's file that attaches or detaches a listener.
     pub(super) fn attach(
         &mut self,
         key: Key,
@@ -99,7 +100,7 @@ impl Worker {
             Listener::Top => &top,
             _ => self.instance.as_ref().expect("an instance"),
         };
-        // To truncate a file of triggers ends them all, and then the event may be gone.
+        // Opened without O_TRUNC, which would remove all triggers, and possibly the event.
         let path = tracer.file(&directory, file);
         let open = fs::OpenOptions::new().write(true).open(path);
         let got = open.and_then(|mut file| file.write_all(value.as_bytes()));
@@ -121,8 +122,8 @@ impl Worker {
         self.attach(key, listener, "enable", if on { "1" } else { "0" }, on);
     }
 
-    /// Has all processes put out their pages, where there is swap, and the kernel forget what it cached: the
-    /// bits that change next are not in memory.
+    /// Swaps out the pages of all processes, if there is swap, and drops caches at times, so that
+    /// the next bits to change are not in memory.
     fn page_out(&mut self) {
         for slot in 0..CHILDREN {
             if self.processes[slot].is_none() {
@@ -205,7 +206,7 @@ impl Worker {
         self.compare("perf", Ok(()), want);
     }
 
-    /// Closes a perf event, if it is open, and compares what it took.
+    /// Closes a perf event if open, and compares its records.
     pub(super) fn close_perf(&mut self, perf: usize) {
         let Some(Sampler {
             perf: mut open,
@@ -225,7 +226,7 @@ impl Worker {
         self.compared += want.len() as u64;
     }
 
-    /// A line of `dynamic_events`.
+    /// Writes a line of `dynamic_events`.
     fn dynamic(&mut self) {
         let name = self.random.byte_below(FIRST_MULTI as u8);
         let fields = self.random.byte_below(FIELDS.len() as u8);
@@ -245,7 +246,7 @@ impl Worker {
         let kind = self.random.below(4);
         let deletes = kind > 1;
         if deletes {
-            // It may empty the buffer.
+            // The deletion may empty the buffer.
             self.records();
         }
         let (line, want) = match kind {
@@ -280,14 +281,14 @@ impl Worker {
             false => run(),
         };
         if deletes && self.models().all(|model| model.going.is_empty()) {
-            // It was emptied, or did not need it; not again until another event goes.
+            // Emptied, or not in need of it, until another event goes.
             self.models().for_each(|model| model.may_be_emptied = false);
         }
         self.tell_op(|| format!("dynamic_events: {line} -> {got:?}"));
         self.compare("dynamic_events", got, want);
     }
 
-    /// How lines of `dynamic_events` call an event.
+    /// The name of an event in lines of `dynamic_events`.
     pub(super) fn line_name(&self, group: u8, name: u8) -> String {
         let name = name_of(self.number, name);
         match group {
@@ -314,7 +315,7 @@ impl Worker {
     fn exec(&mut self) {
         let slot = self.slot();
         if !self.ours.child(slot).is_root {
-            // It might not be allowed to read the program.
+            // The process may lack permission to read the program.
             return;
         }
         self.order(slot, &[order::EXEC, 0]);
@@ -345,7 +346,7 @@ impl Worker {
     }
 
     fn instance(&mut self) {
-        // What it took would go with it.
+        // The instance's records are lost with it.
         self.records();
         match self.instance.take() {
             Some(instance) => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records that the worker's instance and its perf events took, compared with those that were written:
-//! which event, which process, each byte, and the order.
+//! Comparison of the records of the worker's instance and perf events with those written: event,
+//! process, payload and order.
 
 use super::Worker;
 use crate::fuzz::model::Record;
@@ -10,11 +10,12 @@ use crate::kit::ring;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-/// How often workers had the trace core empty the buffers of events that are gone: begun, and over.
+/// The number of times that workers made the trace core empty the buffers of removed events:
+/// started and completed.
 pub struct Emptied(Mapping);
 
 impl Emptied {
-    /// For this process and those that it forks.
+    /// Makes counters shared with later children.
     pub fn new() -> Emptied {
         Emptied(Mapping::shared(1))
     }
@@ -27,7 +28,7 @@ impl Emptied {
         self.0.long(8).load(Ordering::SeqCst)
     }
 
-    /// Does what empties them.
+    /// Runs an operation that empties buffers.
     pub fn by<T>(&self, run: impl FnOnce() -> T) -> T {
         self.0.long(0).fetch_add(1, Ordering::SeqCst);
         let result = run();
@@ -36,24 +37,24 @@ impl Emptied {
     }
 }
 
-/// So many records are compared at once, at most: the buffer has room for them.
+/// The maximum of records compared at once, for which the buffer has room.
 pub const MAX_KEPT: usize = 2000;
 
 impl Worker {
-    /// Compares the records that the instance took, and takes them out.
+    /// Takes the instance's records, and compares them.
     pub(super) fn records(&mut self) {
         let Some(instance) = &self.instance else {
             return;
         };
         let got = instance.take_all_records();
-        // This worker's processes wait, and no other writes to its instance.
+        // This worker's processes are waiting, and no other process writes to its instance.
         assert_eq!(instance.total("entries"), 0, "records that cannot be read");
         assert_eq!(instance.total("overrun"), 0, "records that had no room");
         instance.control("trace", "");
         let want = self.predict_records(|model| mem::take(&mut model.recorded));
 
-        // Of those that were written before a buffer was emptied some may be missing. No step is left that
-        // began before this one's end, so nothing that begins now matters.
+        // Some records written before a buffer was emptied may be missing. All steps so far have
+        // completed, so an emptying that starts now does not matter.
         let begun = self.emptied.begun();
         let before = mem::take(&mut self.over_before);
         assert_eq!(before.len(), want.len());
@@ -67,7 +68,7 @@ impl Worker {
         self.tell_op(|| format!("{} records in the instance", got.len()));
     }
 
-    /// Predicts records. Counts where ours and C have other numbers of them.
+    /// Predicts records, and counts differences in their number between this implementation and C.
     pub(super) fn predict_records(
         &mut self,
         predict: impl Fn(&mut super::Model) -> Vec<Record>,
@@ -83,7 +84,8 @@ impl Worker {
         }
     }
 
-    /// Panics unless `got` is what is wanted. Of the first `unsure` of those some may be missing.
+    /// Panics unless `got` are the records wanted, of which some of the first `unsure` may be
+    /// missing.
     #[track_caller]
     pub(super) fn compare_records(
         &self,
@@ -92,7 +94,7 @@ impl Worker {
         want: &[Record],
         unsure: usize,
     ) {
-        // From the end, where none is missing.
+        // From the end, where no record is missing.
         let mut left = want.len();
         for (at, record) in got.iter().enumerate().rev() {
             loop {
@@ -125,7 +127,7 @@ impl Worker {
         );
     }
 
-    /// Is it the record, padded to whole words?
+    /// Returns whether it is this record, padded to whole words.
     fn is_same(&self, got: &ring::Record, want: &Record) -> bool {
         let payload = &got.bytes[8..];
         let mut processes = self.processes.iter().flatten();
@@ -135,7 +137,7 @@ impl Worker {
         };
         by && self.ids.get(&want.event) == Some(&u64::from(got.kind))
             && payload.starts_with(&want.payload)
-            // A NUL that may be ours, and up to a multiple of eight bytes of a sample.
+            // A NUL added by the module, and the padding of a sample to a multiple of eight bytes.
             && payload.len() <= want.payload.len() + 8
     }
 }
