@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "The enable bit": whose it is, and what the memory it lies in may do.
+//! "The enable bit": its address space, and changes of its memory.
 
 use super::bit::register;
 use super::check::{expect, Check, Row, NAME, TEXT};
@@ -89,7 +89,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// The bit follows, as seen by this process.
+/// Checks that the bit follows in this process.
 #[track_caller]
 fn must_follow(page: &Mapping) {
     let tracer = TraceInstance::instance("st_follow");
@@ -110,13 +110,13 @@ fn outlives_its_file() {
 }
 
 fn outlives_its_thread() {
-    // The C implementation knows a process by the thread that registered first: this one.
+    // The C implementation identifies a process by the thread that registered first: this one.
     let _first = Event::new("st_first");
     let event = thread::spawn(|| Event::new(TEXT)).join().unwrap();
     must_follow(&event.page);
 }
 
-/// In a child: registers, closes the file, and waits for the word to go on.
+/// Forks a child that registers, closes the file, waits for an order and runs `then`.
 fn holder(then: impl FnOnce()) -> Child {
     let mut child = child::fork(|line| {
         let Event { data, .. } = Event::new(TEXT);
@@ -149,13 +149,13 @@ fn ends_at_exec() {
     });
     child.line.say(Word::GoOn);
     wait_gone(NAME);
-    // The old memory goes before the new name comes.
+    // execve releases the old memory before it sets the new name.
     let name = || fs::read_to_string(format!("/proc/{}/comm", child.pid)).unwrap();
     wait::until("the new program", || name().trim() == "sleep");
     child.kill();
 }
 
-/// In a child of the process that registered: says what becomes of the bit in its own memory.
+/// Reports the changes of an inherited bit, in a child of the process that registered.
 fn watch(line: &mut Line, event: &Event) {
     line.say(Word::Forked);
     event.wait_set();
@@ -164,7 +164,7 @@ fn watch(line: &mut Line, event: &Event) {
     line.say(Word::Cleared);
 }
 
-/// Lets the child see the bit set and cleared.
+/// Checks that the child sees the bit set and cleared.
 fn show(child: &mut Child) {
     child.line.hear(Word::Forked);
     let tracer = TraceInstance::instance("st_show");
@@ -187,7 +187,7 @@ fn own_memory() {
         line.say(Word::Forked);
         line.hear(Word::Enabled);
         event.wait_set();
-        // What this process does to its word is its own affair.
+        // This process's own write does not affect its parent.
         event.page.word(0).store(0, Ordering::Relaxed);
         line.say(Word::Spoiled);
         line.hear(Word::End);
@@ -267,7 +267,8 @@ fn dropped_page() {
     event.wait_set();
 }
 
-/// Waits until the bit is left alone until the event changes. False on the C which does not show that.
+/// Waits until the bit is skipped until the next change. Returns false on C, which does not show
+/// this.
 fn is_left_alone() -> bool {
     let shows = Path::new(REGISTRATIONS).exists();
     if shows {
@@ -277,20 +278,20 @@ fn is_left_alone() -> bool {
     shows
 }
 
-/// The event was enabled while the bit could not be written, which it can be now: it is as it was, and the next change is
-/// written.
+/// Checks a bit that could not be written when the event was enabled, but can be now: it keeps its
+/// value, and the next change is written.
 #[track_caller]
 fn next_change_is_written(event: &Event, tracer: &TraceInstance, was_left_alone: bool) {
     if was_left_alone {
         expect(event.bit(), false);
-        // What it cannot be by itself, so that one change shows.
+        // A different value, so that a single change is visible.
         event.page.word(0).store(1, Ordering::Relaxed);
         tracer.disable(NAME);
         event.wait_clear();
         tracer.enable(NAME);
         event.wait_set();
     } else {
-        // A change before that is passed over, too.
+        // A change can come too early, and is skipped, too.
         wait::until("the next change to be seen", || {
             tracer.disable(NAME);
             tracer.enable(NAME);
@@ -328,7 +329,8 @@ fn unmapped_beside() {
     expect(gone.unregister(), Err(Errno::EFAULT));
 }
 
-/// Registers a bit in a page of a file that is full of 0xf0. What becomes of the file when the bit changes?
+/// Registers a bit in a page of a file full of 0xf0, and checks the file's content when the bit
+/// changes.
 fn bit_in_a_file(flags: i32, is_written: bool) {
     const OLD: [u8; PAGE] = [0xf0; PAGE];
     let file = os::memory_file(PAGE as u64);
@@ -370,7 +372,7 @@ fn shared_file() {
 fn flood() {
     const BITS: u8 = 64;
     const ROUNDS: usize = 4;
-    // The kernel's rate limit lets so many pass at once.
+    // The burst of the kernel's rate limit.
     const MAX_LINES: usize = 10;
     let event = Event::new(TEXT);
     for bit in 0..BITS {
@@ -389,13 +391,13 @@ fn flood() {
     for _ in 0..ROUNDS {
         event.page.protect(READ);
         tracer.enable(NAME);
-        // C tries later, by a worker, and says so then.
+        // C retries in a worker, and logs then.
         wait::until("the bits to be tried", || match options().against_c {
             true => hear() > MAX_LINES,
             false => !repair_pending(std::process::id() as i32),
         });
         event.page.protect(READ_WRITE);
-        // When all bits follow again, all that was to be said has been.
+        // Once all bits follow again, all messages have been logged.
         wait::until("all bits to be set", || {
             tracer.disable(NAME);
             tracer.enable(NAME);

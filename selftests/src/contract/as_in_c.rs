@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How the C implementation reads a description, and what `format` shows of it: as far as descriptions go that
-//! it takes and the contract refuses, too. Nothing here is asked of the module.
+//! Model of the C implementation's parser of descriptions, and of its `format`, for descriptions
+//! that it accepts although the contract refuses them. The module is not tested here.
 
 use crate::kit::errno::{Errno, Result};
 
@@ -13,13 +13,13 @@ pub struct Field {
     offset: u32,
 }
 
-/// Bytes of the common fields.
+/// The size of the common fields.
 const COMMON: u32 = 8;
 
-/// What the kernel takes for white space: the last one is a space that does not break lines.
+/// White space of the kernel; the last one is a no-break space.
 pub const WHITE: [char; 7] = [' ', '\t', '\n', '\x0b', '\x0c', '\r', '\u{a0}'];
 
-/// Reads a description, a `char` for each byte.
+/// Parses a description, with a `char` for each byte.
 pub fn parse(text: &str) -> Result<(String, Vec<Field>)> {
     let (name, fields) = match text.split_once(' ') {
         Some((name, fields)) => (name, Some(fields)),
@@ -64,7 +64,7 @@ fn parse_field(piece: &str, offset: u32) -> Result<Field> {
     };
     match size {
         0 => Err(Errno::EINVAL),
-        // Whatever number that is of an error.
+        // The negated number, which is no valid errno.
         ..0 => Err(Errno(size.wrapping_neg())),
         _ => Ok(Field {
             kind: kind.into(),
@@ -82,7 +82,7 @@ fn size_of(kind: &str) -> Result<i32> {
         "s16" | "u16" | "short" | "unsigned short" => 2,
         "s8" | "u8" | "char" | "unsigned char" => 1,
         _ if kind.starts_with("char[") || kind.starts_with("unsigned char[") => {
-            // The first seven bytes behind the bracket, and what is in front of the next one.
+            // The length has at most seven bytes, and ends at the next bracket.
             let (_, behind) = kind.split_once('[').ok_or(Errno::EINVAL)?;
             let (digits, _) = behind.split_once(']').ok_or(Errno::EINVAL)?;
             let length = number(digits, 0)?;
@@ -97,7 +97,7 @@ fn size_of(kind: &str) -> Result<i32> {
     Ok(size)
 }
 
-/// A number as the kernel reads it: a sign in front and a new line behind are right.
+/// Parses a number as the kernel does, with an optional sign and newline.
 fn number(text: &str, base: u32) -> Result<u32> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -143,10 +143,10 @@ pub fn print_fmt(fields: &[Field]) -> String {
     format!("\"{}\"{arguments}", formats.join(" "))
 }
 
-/// Where a length of an array stands that may be anything.
+/// Stands for an array length with an arbitrary value.
 pub const ANY: char = '\u{fffd}';
 
-/// What `format` shows of the fields.
+/// The fields in `format`.
 pub fn shown(fields: &[Field]) -> String {
     let lines = fields.iter().map(|field| {
         let Field {

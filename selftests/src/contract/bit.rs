@@ -156,10 +156,10 @@ pub fn register(event: &Event, offset: u64, enable_size: u8, enable_bit: u8) {
     expect(event.data.register(&request), Ok(event.index));
 }
 
-/// The bit must have one value when register returns, and had the other before; the others stay.
 const INSTANCE: Option<Consumer> = Some(Consumer::Instance);
 const PERF: Option<Consumer> = Some(Consumer::Perf);
 
+/// Registering must change the bit to the right value before it returns, and no other bit.
 fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
     let event = Event::new(TEXT);
     let attached = consumer.map(|consumer| consumer.attach(event.id()));
@@ -178,7 +178,7 @@ fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
 
 const GROUP_SWITCH: &str = "events/user_events/enable";
 
-/// What can be attached.
+/// A kind of consumer.
 #[derive(Clone, Copy)]
 enum Consumer {
     Top,
@@ -192,7 +192,7 @@ enum Consumer {
     SetEvent,
 }
 
-/// What is attached, until [`Attached::end`].
+/// A consumer that is attached until [`Attached::end`].
 enum Attached {
     TraceInstance(TraceInstance),
     Removed(TraceInstance),
@@ -212,7 +212,7 @@ impl Consumer {
         match self {
             Consumer::Top => {
                 TraceInstance::top().enable(NAME);
-                // Enabling what is enabled changes nothing.
+                // Enabling an enabled event has no effect.
                 TraceInstance::top().enable(NAME);
                 Attached::TraceInstance(TraceInstance::top())
             }
@@ -258,7 +258,7 @@ impl Attached {
     }
 }
 
-/// Attaches one after the other, then takes them away in the same order.
+/// Attaches the consumers one after the other, then detaches them in the same order.
 fn follows(consumers: &[Consumer], (): ()) {
     let event = Event::new(TEXT);
     let id = event.id();
@@ -279,8 +279,8 @@ fn follows(consumers: &[Consumer], (): ()) {
     }
 }
 
-/// A file, of the top tracer or of an instance; what to write to it to enable the event and, or not, another one; and what
-/// disables it.
+/// Whether the instance is used, not the top one; a file; the text that enables the event, and the
+/// one that disables it; whether another event follows as well.
 type Switch = (bool, &'static str, [&'static str; 2], bool);
 
 fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
@@ -290,7 +290,7 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
         false => TraceInstance::top(),
     };
     if file == "events/enable" {
-        // All that goes on in the kernel would be recorded.
+        // Otherwise all events of the kernel would be recorded.
         tracer.control("tracing_on", "0");
     }
     for (word, value) in [(on, true), (off, false)] {
@@ -303,7 +303,7 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
     }
 }
 
-/// The word between two others, all of the same bits, of which only one may change.
+/// The word between two others, with all other bits equal, must change in one bit only.
 fn alone((size, bit): (u8, u8), (): ()) {
     let event = Event::new(TEXT);
     register(&event, 64, size, bit);
@@ -388,7 +388,7 @@ fn several_pages() {
 }
 
 fn whole_page() {
-    /// Offset, size and bit of words, at both ends of the page, too.
+    /// Offset, size and bit of words, including both ends of the page.
     const WORDS: [(u64, u8, u8); 12] = [
         (16, 4, 0),
         (32, 4, 1),
@@ -408,7 +408,7 @@ fn whole_page() {
     let mut bits = [0u64; LONGS];
     for (offset, size, bit) in WORDS {
         register(&event, offset, size, bit);
-        // The first 8 bytes are the event's own.
+        // The first 8 bytes have the event's own bit.
         bits[offset as usize / 8 - 1] |= 1 << (u64::from(bit) + (offset & 4) * 8);
     }
     let long = |i: usize| event.page.long(8 * (i + 1));

@@ -17,20 +17,21 @@ pub struct Row {
     section: &'static str,
     /// The rule, as the contract words it.
     pub text: &'static str,
-    /// What it is that the C implementation does not keep this rule, if it does not.
+    /// Set if the C implementation does not follow the rule.
     pub better: Option<Better>,
 }
 
-/// A row of "Differences from the built-in implementation" (Documentation/differences.rst), by its number.
+/// A row of "Differences from the built-in implementation" (Documentation/differences.rst), by its
+/// number.
 #[derive(Clone, Copy)]
 pub struct Better {
     pub number: u8,
-    /// How what the check says ends on C, where each `*` is any text.
+    /// The end of the failure message on C, where each `*` matches any text.
     on_c: &'static str,
 }
 
 impl Better {
-    /// Is this how the check fails on C?
+    /// Returns whether the check fails on C in this way.
     pub fn is_predicted(&self, why: &str) -> bool {
         let mut parts = self.on_c.split('*').rev();
         let last = parts.next().unwrap_or_default();
@@ -38,7 +39,7 @@ impl Better {
         for part in parts {
             rest = rest.and_then(|rest| Some(&rest[..rest.rfind(part)?]));
         }
-        // What it said before it was ended is not what came of it.
+        // After a timeout, the message is the output so far.
         rest.is_some() && !why.starts_with(TOOK_OVER)
     }
 }
@@ -51,7 +52,7 @@ pub struct Check {
 }
 
 impl Row {
-    /// A row that the C implementation keeps, too. The names of its checks begin with `section`.
+    /// A row that the C implementation follows. The names of its checks begin with `section`.
     pub const fn new(section: &'static str, text: &'static str) -> Row {
         Row {
             section,
@@ -60,7 +61,7 @@ impl Row {
         }
     }
 
-    /// Row `number` of the differences, where what a check says ends with `on_c`: see [`Better`].
+    /// Row `number` of the differences, with the end of the failure message on C: see [`Better`].
     pub const fn better_than_c(
         number: u8,
         section: &'static str,
@@ -74,7 +75,7 @@ impl Row {
         }
     }
 
-    /// The same row, for cases in which C does something else.
+    /// The same row, for cases with another failure on C.
     pub const fn on_c(self, on_c: &'static str) -> Row {
         match self.better {
             Some(Better { number, .. }) => {
@@ -84,7 +85,7 @@ impl Row {
         }
     }
 
-    /// A table: each case is a name, what to try and what must come of it.
+    /// A table of cases, each with a name, an input and the expected result.
     pub fn cases<N: Display, I: Copy + 'static, W: Copy + 'static>(
         self,
         run: fn(I, W),
@@ -101,7 +102,7 @@ impl Row {
         checks.collect()
     }
 
-    /// A table of cases that all must come to the same.
+    /// A table of cases with the same expected result.
     pub fn all<I: Copy + 'static, W: Copy + 'static>(
         self,
         run: fn(I, W),
@@ -115,7 +116,7 @@ impl Row {
         self.cases(run, &cases)
     }
 
-    /// Rules that each need a scenario of their own.
+    /// Rules that need a scenario each.
     pub fn scenarios(self, scenarios: &[(&str, fn())]) -> Vec<Check> {
         fn run(scenario: fn(), (): ()) {
             scenario();
@@ -124,7 +125,7 @@ impl Row {
     }
 }
 
-/// Fails the check unless it got what it wants.
+/// Fails the check unless it got the expected result.
 #[track_caller]
 pub fn expect<T: PartialEq + Debug>(got: T, want: T) {
     assert!(got == want, "want {want:?}, got {got:?}");
@@ -134,7 +135,7 @@ pub fn expect<T: PartialEq + Debug>(got: T, want: T) {
 pub const NAME: &str = "st_conform";
 pub const TEXT: &str = "st_conform u32 a";
 
-/// A request that is right in everything, for the checks to spoil.
+/// A valid request, which checks modify.
 pub struct ValidRequest {
     pub data: Data,
     pub page: Mapping,
@@ -151,7 +152,7 @@ impl ValidRequest {
         }
     }
 
-    /// What to give to `data.register`.
+    /// The request for `data.register`.
     pub fn request(&self) -> Register {
         Register::new(self.page.address(), self.text.as_ptr() as u64)
     }
@@ -162,7 +163,7 @@ pub fn described(fields: &str) -> String {
     format!("{NAME} {fields}").trim_end().to_string()
 }
 
-/// Registers these with flags in a process that ends, having closed all.
+/// Registers these descriptions with flags in a process that exits.
 pub fn register_and_exit(texts: &[&str], flags: u16) {
     child::fork(|_| {
         let (data, page) = (Data::open(), Mapping::kept(1));
@@ -174,10 +175,11 @@ pub fn register_and_exit(texts: &[&str], flags: u16) {
     .join();
 }
 
-/// A size that a structure says, where it has a byte that is not 0 past its end, if it has one, and what comes of it.
+/// A size in a structure, the position of a byte behind the structure that is not 0, if any, and
+/// the expected result.
 type Size = (String, (u32, Option<usize>), Result<()>);
 
-/// Sizes that a structure of `end` bytes may say, good and bad ones.
+/// Sizes in a structure of `end` bytes, good and bad ones.
 pub fn sizes(end: u32) -> Vec<Size> {
     let case = |size, not_zero: Option<usize>, want| match (not_zero, want) {
         (None, Ok(())) => format!("size_{size}_with_zeros_is_taken"),
@@ -209,7 +211,8 @@ pub fn sizes(end: u32) -> Vec<Size> {
         .collect()
 }
 
-/// Deletes an event as soon as nothing uses it: what ended a moment ago may take a moment to settle.
+/// Deletes an event once it is unused: references of tasks that just ended may be dropped with a
+/// delay.
 pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
     let mut last = Ok(());
     wait::eventually(|| {
@@ -219,17 +222,18 @@ pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
     last
 }
 
-/// Deletes an event when dropped, as soon as nothing uses it.
+/// Deletes an event when dropped, once it is unused.
 pub struct DeletedAtEnd<'a>(pub &'a str);
 
 impl Drop for DeletedAtEnd<'_> {
     fn drop(&mut self) {
-        // In vain if the check has deleted it.
+        // Fails if the check has deleted it.
         let _ = delete_when_idle(&Data::open(), self.0);
     }
 }
 
-/// Runs what makes a persistent event in a process of its own, and deletes the event then.
+/// Runs a function that makes a persistent event in a process of its own, and deletes the event
+/// afterwards.
 #[track_caller]
 pub fn in_child_then_delete(name: &str, run: impl FnOnce()) {
     let _deleted = DeletedAtEnd(name);

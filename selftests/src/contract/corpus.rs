@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Event descriptions": each entry of the corpus that the fuzzer of the schema has gathered is registered, on
-//! whatever kernel runs. What comes of it, and what `format` shows then, is what the model of the schema's tests
-//! says; or on the C implementation what that does instead, which has a name in [`DIFFERENCES`].
+//! "Event descriptions": registers each entry of the corpus gathered by the schema's fuzzer, on the
+//! running kernel. The result and `format` must be those of the model of the schema's tests, or on
+//! the C implementation those of C, whose deviations are named in [`DIFFERENCES`].
 
 use super::as_in_c::{self, Field, ANY};
 use super::check::{Check, Row};
@@ -32,7 +32,8 @@ const CORPUS: Row = Row::new(
     "NAME[ FIELD[;FIELD…]], at most 511 bytes; fields, types and print fmt",
 );
 
-/// What the C implementation takes or shows otherwise, and which row of the differences that is.
+/// Parts of descriptions in which the C implementation deviates, each with its row of the
+/// differences.
 const DIFFERENCES: [(&str, &str); 8] = [
     (
         "name",
@@ -78,17 +79,17 @@ pub fn checks() -> Vec<Vec<Check>> {
     ])]
 }
 
-/// What comes of a registration: the fields and the print format in `format`, or an errno.
+/// The result of a registration: the fields and the print format in `format`, or an errno.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     Taken(String),
-    /// One of these. Each field may be wrong in its own way.
+    /// Any of these, as several fields can be wrong.
     Refused(Vec<Errno>),
 }
 
 use Outcome::{Refused, Taken};
 
-/// All entries up to their first NUL, as a `char` for each byte; each once.
+/// All entries up to their first NUL, with a `char` for each byte, without duplicates.
 fn corpus() -> BTreeSet<String> {
     const FILES: [&str; 6] = [
         include_str!("../../schema/fuzz/corpus/descriptions"),
@@ -116,7 +117,7 @@ fn bytes_of(text: &str) -> Vec<u8> {
     bytes.collect::<std::result::Result<_, _>>().expect("bytes")
 }
 
-/// What the model says.
+/// The result by the model.
 fn in_contract(text: &str) -> Outcome {
     let errno = |name: &&str| match *name {
         model::INVALID => Errno::EINVAL,
@@ -132,7 +133,7 @@ fn in_contract(text: &str) -> Outcome {
     }
 }
 
-/// What `format` shows of the fields. The trace core writes lengths of arrays behind the name.
+/// The fields in `format`. The trace core puts the lengths of arrays behind the name.
 fn shown(fields: &[ModelField]) -> String {
     let (mut text, mut offset) = (String::new(), 8);
     for field in fields {
@@ -151,7 +152,7 @@ fn shown(fields: &[ModelField]) -> String {
     text
 }
 
-/// What the C implementation does.
+/// The result on the C implementation.
 fn in_c(text: &str) -> Outcome {
     match as_in_c::parse(text) {
         Ok((_, fields)) => {
@@ -162,7 +163,7 @@ fn in_c(text: &str) -> Outcome {
     }
 }
 
-/// Is the text as it should be, with any number, or none, where that is open?
+/// Returns whether the text is as it should be, with any or no number in place of [`ANY`].
 fn fits(mut text: &str, should: &str) -> bool {
     let mut parts = should.split(ANY);
     let first = parts.next().unwrap_or_default();
@@ -180,7 +181,7 @@ fn fits(mut text: &str, should: &str) -> bool {
     text.is_empty()
 }
 
-/// Is what C does what the manual says? Lengths of arrays (row 8) are open there.
+/// Returns whether C follows the manual, regardless of the lengths of arrays (row 8).
 fn agree(c: &Outcome, contract: &Outcome) -> bool {
     match (c, contract) {
         (Taken(shown), Taken(should)) => fits(should, shown),
@@ -211,7 +212,7 @@ fn differences(text: &str) -> BTreeSet<&'static str> {
     let fields = match as_in_c::parse(text) {
         Ok((_, fields)) => fields,
         Err(errno) => {
-            // A number without a meaning here.
+            // A number that is no errno of the contract.
             if errno != Errno::EINVAL || has_long_size(text) {
                 found.insert("size");
             }
@@ -278,7 +279,7 @@ fn differences(text: &str) -> BTreeSet<&'static str> {
     found
 }
 
-/// Is there a size of a struct that is more than a number of 32 bits holds?
+/// Returns whether the size of a struct exceeds 32 bits.
 fn has_long_size(text: &str) -> bool {
     let mut words = text.split([' ', ';', '\n']);
     words.any(|word| {
@@ -288,8 +289,8 @@ fn has_long_size(text: &str) -> bool {
     })
 }
 
-/// Is this how C differs by what is found? It takes what the contract refuses, but for sizes, of which it refuses some
-/// with another errno, and for what is printed, which is all that may differ of what both take.
+/// Returns whether C deviates as the differences found allow: it accepts what the contract refuses,
+/// refuses sizes with another errno, or accepts the same with another print format.
 fn is_how_c_differs(c: &Outcome, contract: &Outcome, found: &BTreeSet<&'static str>) -> bool {
     let fields = |shown: &str| shown.split("\n\nprint fmt").next().map(String::from);
     match (c, contract) {
@@ -306,7 +307,7 @@ fn is_how_c_differs(c: &Outcome, contract: &Outcome, found: &BTreeSet<&'static s
     }
 }
 
-/// The same with a plain space for each byte 0xa0 in front of a field.
+/// The same with a plain space for each 0xa0 in front of a field.
 fn with_plain_spaces(text: &str) -> String {
     let Some((name, fields)) = text.split_once(' ') else {
         return text.into();
@@ -320,8 +321,8 @@ fn with_plain_spaces(text: &str) -> String {
     format!("{name} {}", fields.join(";"))
 }
 
-/// A description, the same of a plain name, and each of its fields alone: what one part of it differs by is no excuse
-/// for the others.
+/// A description, the same with a plain name, and each of its fields alone: a difference in one
+/// part must not hide those in others.
 fn with_parts(text: &str) -> Vec<String> {
     let (_, fields) = text.split_once(' ').unwrap_or_default();
     let mut parts = vec![text.to_string(), format!("plain {fields}")];
@@ -329,7 +330,7 @@ fn with_parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// That the model and C differ only by what has a name, and by each of these, needs no kernel.
+/// The model and C must differ by named differences only, and by each of them. Needs no kernel.
 fn differences_have_names() {
     let (mut nameless, mut seen) = (Vec::new(), BTreeSet::new());
     for text in corpus().iter().flat_map(|text| with_parts(text)) {
@@ -338,7 +339,7 @@ fn differences_have_names() {
         if agree(&c, &contract) {
             continue;
         }
-        // As C does: what else differs must have a name of its own.
+        // Treats 0xa0 as C does: any other difference must have a name of its own.
         let text = with_plain_spaces(&text);
         let (contract, others) = (in_contract(&text), differences(&text));
         if !agree(&c, &contract) && !is_how_c_differs(&c, &contract, &others) {
@@ -355,8 +356,8 @@ fn differences_have_names() {
     assert!(seen.is_empty(), "no word about {seen:?}");
 }
 
-/// Registers a description of an event that stays, reads its `format` from the first field of its own on, and
-/// deletes it. The name must be a file's for that; where it is not, `format` is not read.
+/// Registers a description of a persistent event, reads the event's own fields from `format`, and
+/// deletes the event. `format` is read only if the name is valid for a file.
 fn tried(text: &str, page: &Mapping) -> Result<Option<String>> {
     let name = text.split(' ').next().unwrap_or_default();
     let is_file = !differences(text).contains("name");
@@ -382,7 +383,7 @@ fn format_of(name: &[u8]) -> String {
     let dir = tracefs::group_dir(tracefs::GROUP).join(OsStr::from_bytes(name));
     let format = fs::read(dir.join("format")).expect("read format");
     let format = text_of(&format);
-    // Behind the common fields is an empty line.
+    // An empty line ends the common fields.
     let (head, own) = format.split_once("\n\n").expect("an empty line");
     let start = format!("name: {}\nID: ", text_of(name));
     assert!(head.starts_with(&start), "{format}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Delete and lifetime": what goes by `DIAG_IOCSDEL`, and what stays until it does.
+//! "Delete and lifetime": deletion by `DIAG_IOCSDEL`, and events that stay until then.
 
 use super::check::{
     delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
@@ -219,7 +219,7 @@ fn unused() {
         let event = Event::new(TEXT);
         expect(event.unregister(), Ok(()));
         drop(event);
-        // It goes by itself: deleting it either comes first or finds nothing.
+        // The event goes by itself, before or after the deletion.
         let data = Data::open();
         let got = delete_when_idle(&data, NAME);
         assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
@@ -270,13 +270,13 @@ const THREE: [&str; 3] = [
 fn all_formats_go() {
     const ALIKE: [&str; 2] = ["st_confor", "st_conform2"];
     let _deleted = [ALIKE[0], ALIKE[1], NAME].map(DeletedAtEnd);
-    // Beside them: one without the flag, which goes too, and names that look alike.
+    // Also an event without the flag, which is deleted too, and similar names, which are not.
     register_and_exit(&ALIKE, PERSIST | MULTI_FORMAT);
     register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
     register_and_exit(&THREE[..1], PERSIST);
     an_event_comes_and_goes();
     expect(count_of_events(), 6);
-    // A format alone has no name to be deleted by.
+    // A single format cannot be deleted by its own name.
     let data = Data::open();
     let format = formats_of(NAME).swap_remove(0);
     let (_, name) = format.split_once('/').unwrap();
@@ -291,7 +291,7 @@ fn all_formats_go() {
     }
 }
 
-/// Deletes formats by a line of `dynamic_events`. How many of three are left?
+/// Deletes formats by a line of `dynamic_events`; `want` of three are left.
 fn formats_by_line(line: &str, want: usize) {
     let _deleted = DeletedAtEnd(NAME);
     register_and_exit(&THREE, PERSIST | MULTI_FORMAT);

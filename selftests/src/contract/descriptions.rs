@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Event descriptions": names and fields, taken or refused.
+//! "Event descriptions": accepted and refused names and fields.
 
 use super::check::{expect, Check, Row, TEXT};
 use super::formats::id_of;
@@ -479,7 +479,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        // The size is taken for an errno.
+        // C returns the size as an errno.
         TOO_LARGE.on_c("got Err(error -2147483648)").all(
             refused,
             Errno::E2BIG,
@@ -496,7 +496,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 "st_conform struct p p 4294967295",
             )],
         ),
-        // More than 32 bits are no number.
+        // C does not parse numbers of more than 32 bits.
         TOO_LARGE.on_c("got Err(EINVAL)").all(
             refused,
             Errno::E2BIG,
@@ -531,7 +531,7 @@ fn refused(text: &str, want: Errno) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     expect(data.register_text(text, page.address(), 0), Err(want));
     expect(count_of_events(), 0);
-    // And the name is as free as it was.
+    // The name must still be free.
     expect(data.register_text(TEXT, page.address(), 0), Ok(0));
 }
 
@@ -549,7 +549,7 @@ fn longest_with_suffix() {
     expect(register(&name(300)), Err(Errno::EINVAL));
     expect(register("st_next"), Ok(0));
     expect(data.unregister_bit(page.address(), 0), Ok(()));
-    // The next one's suffix.
+    // The suffix of the next format.
     let id = id_of(&formats_of("st_next")[0]) + 1;
     let length = 255 - format!(".{id:x}").len();
     expect(register(&name(length + 1)), Err(Errno::EINVAL));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Files": the files, what may be done with them, and `user_events_max`.
+//! "Files": the files, their operations, and `user_events_max`.
 
 use super::check::{delete_when_idle, expect, Check, Row, TEXT};
 use crate::kit::abi::{Data, DATA, DIAG_IOCSREG, MULTI_FORMAT, PERSIST, STATUS};
@@ -116,7 +116,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                     |file| file.write_at(&[0; 8], 4096),
                     Err(Errno::EFAULT),
                 ),
-                // Nothing listens.
+                // EBADF: the event has no consumer.
                 (
                     "data_pwrite_at_0_is_a_write",
                     |file| file.write_at(&[0; 8], 0),
@@ -272,7 +272,7 @@ fn seek(mut file: &File, to: SeekFrom) -> std::io::Result<usize> {
 }
 
 fn on_data(operation: Operation, want: Result<usize>) {
-    // With an event whose index is 0, so that bytes of zeros are a record of it.
+    // An event with index 0, of which bytes of zeros are a record.
     let event = Event::new(TEXT);
     expect(operation(&event.data.file).map_err(Errno::from), want);
 }
@@ -297,7 +297,7 @@ fn changed(on: bool, want: u32) {
 }
 
 fn on_status(operation: Operation, want: Result<usize>) {
-    // Root may open what the mode forbids.
+    // Root can open the file against its mode.
     let file = OpenOptions::new().read(true).write(true).open(STATUS);
     expect(operation(&file.expect(STATUS)).map_err(Errno::from), want);
 }
@@ -363,7 +363,7 @@ fn tells_max() {
 fn max_unprivileged() {
     child::fork(|_| {
         os::become_unprivileged();
-        // All may read it.
+        // All users can read the limit.
         expect(max_events::get(), DEFAULT);
         expect(max_events::set("1"), Err(Errno::EACCES));
     })
@@ -371,7 +371,7 @@ fn max_unprivileged() {
     expect(max_events::get(), DEFAULT);
 }
 
-/// Events of one file, each with a bit of a word.
+/// Events of one file, each with its own bit of the same word.
 struct Numbered {
     data: Data,
     page: Mapping,
@@ -404,7 +404,7 @@ impl Numbered {
 fn past_max() {
     let limit = Limit::new(4);
     let (events, other) = (Numbered::new(), Numbered::new());
-    // All kinds count.
+    // Events of all kinds count.
     for (number, flags) in [(0, 0), (1, MULTI_FORMAT), (2, 0)] {
         expect(events.register_flags(number, flags), Ok(number.into()));
     }
@@ -423,10 +423,10 @@ fn past_max() {
     let (text, address) = ("st_max_1 u64 a", other.page.address());
     let got = other.data.register_flags(text, address, 1, MULTI_FORMAT);
     expect(got, Err(Errno::EMFILE));
-    // Bad descriptions come first.
+    // A bad description is refused before the limit is checked.
     expect(dynamic::run("u:st_max_4 long a"), Err(Errno::EINVAL));
 
-    // What failed left the file's indices alone.
+    // Failed registrations did not take indices of the file.
     limit.set(5);
     expect(events.register(4), Ok(3));
     expect(events.register(5), Err(Errno::EMFILE));
@@ -448,12 +448,12 @@ fn lower_max() {
     let limit = Limit::new(1);
     expect(tracefs::count_of_events(), 3);
     expect(events.register(3), Err(Errno::EMFILE));
-    // They can be used as before.
+    // Existing events can still be used.
     for number in 0..3 {
         events.unregister(number);
         expect(events.register(number), Ok(number.into()));
     }
-    // A limit above what there is lets more in.
+    // A limit above the number of events admits more.
     limit.set(4);
     expect(events.register(3), Ok(3));
     expect(events.register(4), Err(Errno::EMFILE));
@@ -467,7 +467,7 @@ fn room_at_max() {
     }
     for number in 2..12 {
         let going = Numbered::new();
-        // The one before has gone shortly after its last use ended.
+        // The previous event goes with a delay after its last use.
         let mut last = Ok(0);
         wait::until("room for one more event", || {
             last = going.register(number);
@@ -477,7 +477,7 @@ fn room_at_max() {
         expect(kept.register(20), Err(Errno::EMFILE));
         going.unregister(number);
     }
-    // Deleted, it has gone at once.
+    // A deleted event goes at once.
     for _ in 0..10 {
         wait::until("room for one more event", || {
             dynamic::run("u:st_max_dynamic u32 a") != Err(Errno::EMFILE)

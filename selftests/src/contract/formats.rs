@@ -32,7 +32,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ])]
 }
 
-/// A file, and a page whose words are for the bits of [`NAME`]'s formats.
+/// A file, and a page with words for the bits of [`NAME`]'s formats.
 pub struct Formats {
     pub data: Data,
     page: Mapping,
@@ -70,7 +70,7 @@ impl Formats {
     }
 }
 
-/// The number in a format's name.
+/// The id in the name of a format.
 pub fn id_of(event: &str) -> u64 {
     let id = event.rsplit('.').next();
     u64::from_str_radix(id.unwrap_or_default(), 16).expect("the id of a format")
@@ -100,7 +100,7 @@ fn are_separate() {
     expect(events.len(), FORMATS.len());
     assert!(!tracefs::event_exists(NAME));
 
-    // Each has a bit, a layout and records of its own.
+    // Each format has its own bit, layout and records.
     let tracer = TraceInstance::instance(NAME);
     for (i, (event, (fields, size))) in events.iter().zip(FORMATS).enumerate() {
         tracer.enable(event);
@@ -112,7 +112,7 @@ fn are_separate() {
         let text = tracefs::event_format(event);
         let (_, name) = event.split_once('/').unwrap();
         assert!(text.starts_with(&format!("name: {name}\n")), "{text}");
-        // What is shown of an array is another row's affair.
+        // The length of an array is checked by another row.
         let fields = fields.split("; ").filter(|field| !field.contains('['));
         for field in fields.filter(|field| !field.is_empty()) {
             assert!(text.contains(&format!("\tfield:{field};")), "{text}");
@@ -132,7 +132,7 @@ fn are_separate() {
 fn same_are_shared() {
     let (one, two) = (Formats::new(), Formats::new());
     expect(one.register(0, "u32 a; u8 b"), Ok(0));
-    // On the same file, written a little differently; on another; in another process.
+    // In the same file with other spacing, in another file, and in another process.
     expect(one.register(1, "u32 a;u8 b;"), Ok(0));
     expect(two.register(0, "u32 z"), Ok(0));
     expect(two.register(1, "u32 a; u8 b"), Ok(1));
@@ -165,7 +165,7 @@ fn beside_a_single_event() {
     expect(formats.register(0, "u32 a"), Ok(0));
     expect(formats.register_flags(1, "u32 a", 0), Ok(1));
     expect(formats.register(2, "u64 a"), Ok(2));
-    // Without the flag other fields are refused, whatever formats there are.
+    // Without the flag other fields are refused, regardless of formats.
     let got = formats.register_flags(3, "u64 a", 0);
     expect(got, Err(Errno::EADDRINUSE));
     expect(count_of_events(), 3);
@@ -198,12 +198,12 @@ fn go_with_last_user() {
     expect(two.register(0, "u64 a"), Ok(0));
     let events = formats_of(NAME);
     expect(events.len(), 2);
-    // The file of the first.
+    // Only the file keeps the first.
     one.unregister(0);
     drop(one.data);
     wait_for_formats(1);
     expect(&formats_of(NAME)[..], &events[1..]);
-    // The bit of the second keeps it, and then a tracer.
+    // First the bit keeps the second, then a tracer.
     let Formats { data, page } = two;
     drop(data);
     let top = TraceInstance::top();

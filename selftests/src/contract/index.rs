@@ -46,7 +46,7 @@ fn counts_on_each_file() {
     let page = Mapping::kept(1);
     let files = [Data::open(), Data::open()];
     for i in 0..8 {
-        // The second file has them in the opposite order.
+        // The second file gets them in the opposite order.
         expect(nth(&files[0], &page, i, 0), Ok(i.into()));
         expect(nth(&files[1], &page, 7 - i, 1), Ok(i.into()));
     }
@@ -70,7 +70,7 @@ fn same_after_unregistering() {
     expect(nth(&data, &page, 2, 0), Ok(2));
 }
 
-/// Each file has some events of a large family.
+/// Each of many files uses some events of a large family.
 fn same_for_each_of_many() {
     const FILES: usize = 20;
     const FAMILY: usize = 400;

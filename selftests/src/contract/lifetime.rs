@@ -44,7 +44,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// The ways to use an event, each alone and some together.
+/// The ways to use an event, single and combined.
 const USES: &[(&str, &[Use])] = &[
     ("a_file", &[Use::File]),
     ("a_second_file", &[Use::SecondFile]),
@@ -67,13 +67,13 @@ const USES: &[(&str, &[Use])] = &[
     ("a_file_and_ftrace", &[Use::File, Use::Instance]),
 ];
 
-/// What keeps an event alive.
+/// A use that keeps an event alive.
 #[derive(Clone, Copy, PartialEq)]
 enum Use {
     File,
     SecondFile,
     Duplicate,
-    /// The file alone, in a process that was forked.
+    /// Only the file, in a forked process.
     ChildsFile,
     Bit,
     SecondBit,
@@ -83,7 +83,7 @@ enum Use {
     Perf,
 }
 
-/// An event with a bit and whatever else uses it.
+/// An event with the page of its bits and its other uses.
 struct Used {
     page: Mapping,
     first: Option<Data>,
@@ -95,7 +95,7 @@ struct Used {
 }
 
 impl Used {
-    /// Makes the event, with these flags and uses and no others.
+    /// Makes the event, with these flags and uses only.
     fn by(uses: &'static [Use], flags: u16) -> Used {
         let (data, page) = (Data::open(), Mapping::kept(1));
         let got = data.register_flags(TEXT, page.address(), 0, flags);
@@ -146,7 +146,7 @@ impl Used {
                 expect(data.register_text(TEXT, self.page.address(), 1), Ok(0));
             }
             Use::Child => {
-                // What it inherits is one registration more; a second, of its own, makes it two.
+                // The inherited registration is one use, and the child's own a second one.
                 let mut child = child::fork(|line| {
                     let Event { data, .. } = Event::new(TEXT);
                     drop(data);
@@ -192,7 +192,8 @@ impl Used {
     }
 }
 
-/// Lets another event come, go and be gone: time enough for one to go that should not.
+/// Makes another event and waits until it is gone, which gives time to an event that should stay to
+/// go wrongly.
 pub fn an_event_comes_and_goes() {
     let event = Event::new("st_passing");
     expect(event.unregister(), Ok(()));

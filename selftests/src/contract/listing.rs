@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `dynamic_events`: making, listing and deleting events there.
+//! `dynamic_events`: making, listing and deleting events.
 
 use super::check::{
     delete_when_idle, described, expect, in_child_then_delete, Check, DeletedAtEnd, Row, NAME,
@@ -440,7 +440,7 @@ fn created(line: &str, want: &str) {
     expect(dynamic::run(line), Ok(()));
     expect(dynamic::user_lines(), vec![want.to_string()]);
     assert!(tracefs::event_exists(NAME));
-    // It is the event that programs know by that description.
+    // A registration with this description uses the same event.
     let event = Event::new(want.trim_start_matches("u:"));
     expect(count_of_events(), 1);
     expect(event.unregister(), Ok(()));
@@ -486,7 +486,7 @@ fn formats_listed() {
 
 fn oldest_first() {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    // Neither the order of the alphabet nor its reverse; and made in both ways.
+    // Neither the alphabetic order nor its reverse, and made in both ways.
     let name = |i: u8| format!("st_list_{}", (i * 7) % 20);
     for i in 0..20 {
         match i % 3 {
@@ -496,7 +496,7 @@ fn oldest_first() {
     }
     let mut want: Vec<_> = (0..20).map(|i| format!("u:{}", name(i))).collect();
     expect(dynamic::user_lines(), want.clone());
-    // One that is deleted and made again is the youngest.
+    // An event that is deleted and made again is the youngest.
     for at in [9, 0] {
         let line = want.remove(at);
         expect(dynamic::run(&line.replace("u:", "-:")), Ok(()));
@@ -511,8 +511,8 @@ fn oldest_first() {
 
 fn restored(fields: &str, (): ()) {
     let text = described(fields);
-    // What is listed, and `format` without its second line, the id. What it shows in brackets is
-    // another row's affair.
+    // The listing, and `format` without its second line, the id. The text in brackets is checked by
+    // another row.
     let seen = || {
         let format = tracefs::event_format(NAME);
         let lines = format.lines().map(|line| match line.split_once('[') {
@@ -538,7 +538,7 @@ fn restored(fields: &str, (): ()) {
 }
 
 fn long_line_restored() {
-    // A listing has a space behind each semicolon, which the description has none of.
+    // A listing has a space behind each semicolon, unlike this description.
     let fields: Vec<_> = (0..40).map(|i| format!("u8 f{i:03}")).collect();
     let fields = format!("{:x<500}", fields.join(";"));
     expect(described(&fields).len(), 511);
@@ -609,7 +609,7 @@ fn registered() {
     expect(event.unregister(), Ok(()));
     drop(event);
     an_event_comes_and_goes();
-    // A program can delete it as well.
+    // A program can delete the event as well.
     expect(delete_when_idle(&Data::open(), NAME), Ok(()));
     expect(count_of_events(), 0);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Writing": what `__data_loc` and `__rel_loc` may point at.
+//! "Writing": valid targets of `__data_loc` and `__rel_loc`.
 //!
-//! The payload is a u32, the location and 8 bytes of data. The data are at 16 from the record's start,
-//! from which `__data_loc` counts, and at 0 from the end of the field, from which `__rel_loc` does.
+//! The payload is a u32, the location and 8 bytes of data. The data are at 16 from the record's
+//! start, to which `__data_loc` is relative, and at 0 from the end of the field, to which
+//! `__rel_loc` is relative.
 
 use super::check::{expect, Check, Row, NAME};
 use crate::kit::abi::location;
@@ -36,7 +37,7 @@ const HEADER: Row = Row::better_than_c(
     "got Ok(())",
 );
 
-/// Kind of location and type; offset and size; the data.
+/// The kind of location and the type; offset and size; the data.
 type Case = (&'static str, u32, u32, &'static [u8; 8]);
 
 const STRINGS: &[u8; 8] = b"abc\0def\0";
@@ -269,7 +270,7 @@ fn write((kind, offset, size, data): Case, want: Result<(), Errno>) {
     if let Some(record) = records.first() {
         expect(&record.bytes[8..24], &bytes[..]);
     }
-    // A good one comes through.
+    // A good record is recorded.
     let offset = if kind.starts_with("__data_loc") {
         16
     } else {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The manual (Documentation/user_events.rst) as tables: every rule and every error, each case with the row it checks.
+//! The manual (Documentation/user_events.rst) as tables: every rule and every error, with the row
+//! that each case checks.
 //!
-//! Cases whose row is one of the differences carry that row's number. The C implementation must fail
-//! exactly these, each as its row says, and pass all others: `selftests --against-c` says whether it does.
+//! Cases of a row of the differences carry its number. The C implementation must fail exactly
+//! these, each as its row states, and pass all others, which `selftests --against-c` checks.
 //!
-//! What of the manual is checked elsewhere:
+//! Rules of the manual that are checked elsewhere:
 //!
 //! | rule | where |
 //! |---|---|
 //! | the numbers and structures of the header | `selftests/c/header.c` |
-//! | the bit is atomic against user space; everything at once | `behaviour/bit.rs`, `stress/threads.rs` |
+//! | atomicity of the bit; concurrent use | `behaviour/bit.rs`, `stress/threads.rs` |
 //! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
-//! | perf's samples, filters, histograms, the trace file | `behaviour/perf.rs`, `behaviour/ftrace.rs` |
-//! | 11: no registration is lost at a fork | `behaviour/fork.rs`, for what needs no lack of memory |
+//! | perf samples, filters, histograms, `trace` | `behaviour/perf.rs`, `behaviour/ftrace.rs` |
+//! | 11: a fork loses no registration | `behaviour/fork.rs`, except for lack of memory |
 //! | 12: 32-bit programs | `behaviour/compat.rs` |
 //! | 13: eBPF programs run wherever the write does | `behaviour/bpf.rs` |
 //! | probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
@@ -42,8 +43,8 @@ mod write;
 
 pub use check::Check;
 
-/// The first of these tests whose name claims a row of the differences of which there is no case here: nothing would show
-/// that C does something else.
+/// Returns the first test whose name claims a row of the differences without a case here, as the
+/// deviation of C would then be untested.
 pub fn first_without_a_row<'a>(
     tests: impl Iterator<Item = &'a str>,
     checks: &[Check],
@@ -61,7 +62,7 @@ pub fn first_without_a_row<'a>(
         .map(|(name, _)| name)
 }
 
-/// Every check, in the order of the manual.
+/// All checks, in the order of the manual.
 pub fn all() -> Vec<Check> {
     let sections = [
         files::checks(),
@@ -87,7 +88,8 @@ pub fn all() -> Vec<Check> {
     sections.into_iter().flatten().flatten().collect()
 }
 
-/// How a check went against what the C implementation is known to do: `Ok` says what happened.
+/// The result of a check on the C implementation, compared with its known deviations. `Ok` has a
+/// description.
 pub fn against_c(check: &Check, result: Result<(), String>) -> Result<String, String> {
     match (check.row.better, result) {
         (None, Ok(())) => Ok("passes on C".into()),

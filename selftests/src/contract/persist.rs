@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `USER_EVENT_REG_PERSIST`: what it takes, and how long such an event lives.
+//! `USER_EVENT_REG_PERSIST`: the privileges needed, and the lifetime of such events.
 
 use super::check::{
     delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
@@ -49,7 +49,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// Makes persistent events and deletes them, with these capabilities only.
+/// Makes persistent events and deletes them, with only these capabilities.
 fn may(capabilities: u64, want: Result<()>) {
     let _deleted = DeletedAtEnd(NAME);
     expect(dynamic::run("u:st_conform u32 a"), Ok(()));
@@ -65,9 +65,9 @@ fn may(capabilities: u64, want: Result<()>) {
         };
         expect(register("st_other u32 a", PERSIST), want);
         expect(register("st_other u32 a", PERSIST | MULTI_FORMAT), want);
-        // The capability is for making one: it does not matter that the event exists.
+        // The capability is required even if the event exists.
         expect(register(TEXT, PERSIST), want);
-        // No other flag needs it.
+        // No other flag requires it.
         expect(register("st_third u32 a", 0), Ok(()));
         expect(register("st_third u32 a", MULTI_FORMAT), Ok(()));
         drop(data);
@@ -98,14 +98,14 @@ fn stays_through_use() {
         top.disable(NAME);
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
-        // Other fields under its name are no more possible than if it were used.
+        // Other fields under this name are refused, as for an event in use.
         let (data, page) = (Data::open(), Mapping::kept(1));
         let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
         expect(register_other(), Err(Errno::EADDRINUSE));
         expect(delete_when_idle(&data, NAME), Ok(()));
         expect(count_of_events(), 0);
         expect(data.delete(NAME), Err(Errno::ENOENT));
-        // It can be made anew, as anything.
+        // The name is free for any description.
         expect(register_other(), Ok(0));
     });
 }

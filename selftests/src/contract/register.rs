@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Register": which requests are taken, and with which error the others are refused.
+//! "Register": accepted requests, and the errors of others.
 
 use super::check::{expect, in_child_then_delete, sizes, Check, Row, ValidRequest, NAME, TEXT};
 use crate::kit::abi::Data;
@@ -9,7 +9,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, PAGE, READ};
 use crate::kit::os::{self, Capability};
 
-/// Where the kernel has all of memory.
+/// The kernel's direct map.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 const SIZE: Row = Row::new(
     "register",
@@ -275,7 +275,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// Registers what may be wrong; then shows that nothing but that was wrong.
+/// Registers a request that may be invalid. If it fails, the same without the defect must succeed.
 #[track_caller]
 fn register(valid: &ValidRequest, request: &Register, want: Result<u32>) {
     expect(valid.data.register(request), want);
@@ -330,7 +330,7 @@ fn word_at((enable_size, enable_addr): (u8, u64), want: Result<u32>) {
     register(&valid, &request, want);
 }
 
-/// No address of user space, though what is left of it without that bit is one.
+/// An address outside user space, which without the extra bit would be valid.
 fn word_with_a_bit_too_many() {
     for bit in 59..63 {
         let valid = ValidRequest::new(TEXT);
@@ -368,19 +368,19 @@ fn every_bit((enable_size, offsets): (u8, &[u64]), (): ()) {
     }
 }
 
-/// Where something lies that the kernel shall read.
+/// Places of data that the kernel is to read.
 #[derive(Clone, Copy)]
 pub enum Place {
     Null,
     At(u64),
     Unmapped,
     Protected,
-    /// So many bytes of it can be read; behind them nothing can.
+    /// The given number of bytes can be read, but none behind them.
     OverTheEdge(usize),
 }
 
 impl Place {
-    /// The address of such a place. The bytes that can be read are the first ones of `content`.
+    /// The address of such a place. Its readable bytes are the first ones of `content`.
     pub fn address(self, content: &[u8]) -> u64 {
         match self {
             Place::Null => 0,
@@ -423,7 +423,7 @@ fn name_at(place: Place, want: Result<u32>) {
 }
 
 fn long_name_args(length: usize, want: Result<u32>) {
-    // Empty fields are skipped, so semicolons fill a description up.
+    // Empty fields are skipped, so semicolons can pad a description.
     let valid = ValidRequest::new(&format!("{TEXT:;<length$}"));
     expect(valid.data.register(&valid.request()), want);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Register": bits that are taken, and events that are shared.
+//! "Register": bits in use, and shared events.
 
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::abi::{Data, Register};
@@ -161,7 +161,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// A second registration of this process: the event, and the size, offset and bit of its word.
+/// Registers again in this process: the event, and the size, offset and bit of its word.
 fn again((text, enable_size, offset, enable_bit): (&str, u8, u64, u8), want: Result<u32>) {
     let first = Event::new(TEXT);
     let text = CString::new(text).unwrap();
@@ -195,7 +195,7 @@ fn once_unregistered() {
 }
 
 fn in_another_process() {
-    // Before the first registration, so that the child inherits none.
+    // Mapped before the registration, so that the child inherits no registration.
     let page = Mapping::new(1);
     let address = page.address();
     let mut child = child::fork(|line| {
@@ -227,9 +227,10 @@ fn each_bit_an_event() {
     }
 }
 
-/// Registers the name with the first fields, and through the same file and another one with the second ones.
+/// Registers the name with the first fields, then through the same and another file with the second
+/// ones.
 fn second((first, second): (&str, &str), want: Result<u32>) {
-    // No fields are no space either; but more of it is.
+    // Without fields there is no space either, but additional spaces are in the fields.
     let text = |fields: &str| match fields {
         "" => NAME.to_string(),
         fields => format!("{NAME} {fields}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "The status file". These checks expect no events but their own.
+//! "The status file". These checks require that no other events exist.
 
 use super::check::{expect, Check, DeletedAtEnd, Row, NAME, TEXT};
 use super::formats::{id_of, Formats};
@@ -165,13 +165,13 @@ fn of_formats() {
         name(&events[1]) + " # Used by ftrace",
         NAME.into(),
     ];
-    // The order is another row's affair.
+    // The order is checked by another row.
     want.sort();
     lines.sort();
     expect(lines, want.each_ref().map(String::as_str).to_vec());
 }
 
-/// Makes so many events, named by `name`.
+/// Makes `count` events, named by `name`.
 fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
     let data = Data::open();
     let page = Mapping::kept(1);
@@ -200,7 +200,7 @@ fn totals() {
         }
     };
     let mut want: Vec<_> = (0..30).map(|i| name(i) + user(i)).collect();
-    // The order is another row's affair.
+    // The order is checked by another row.
     want.sort();
     lines.sort();
     expect(lines.into_iter().map(String::from).collect(), want);
@@ -244,7 +244,7 @@ fn read_again() {
         file.read_to_string(&mut text).unwrap();
         text
     };
-    // Opened before it came, and read once it is there.
+    // Opened before the event was made, and read afterwards.
     let event = Event::new(TEXT);
     expect(text_now(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
     let _perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
@@ -253,7 +253,7 @@ fn read_again() {
 }
 
 fn oldest_first() {
-    // Neither the order of the alphabet nor its reverse.
+    // Neither the alphabetic order nor its reverse.
     let name = |i| format!("st_status_{}", (i * 7) % 20);
     let _made = make(20, name);
     let lines = || -> Vec<String> {
@@ -266,10 +266,10 @@ fn oldest_first() {
         lines
     };
     let mut want: Vec<_> = (0..20).map(name).collect();
-    // All of them are there in any case.
+    // Regardless of the order, all must be listed.
     expect(sorted(lines()), sorted(want.clone()));
     expect(lines(), want.clone());
-    // One that is deleted and made again is the youngest.
+    // An event that is deleted and made again is the youngest.
     let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
     for line in ["u:st_one", "u:st_two", "-:st_one", "u:st_one"] {
         expect(dynamic::run(line), Ok(()));

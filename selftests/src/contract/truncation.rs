@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Opening `dynamic_events` with O_TRUNC, beside events of other kinds. These checks expect no dynamic events but their
-//! own.
+//! Opening `dynamic_events` with O_TRUNC, beside events of other kinds. These checks require that
+//! no other dynamic events exist.
 
 use super::check::{expect, Check, Row};
 use crate::kit::abi::{Data, MULTI_FORMAT};
@@ -35,7 +35,8 @@ pub fn checks() -> Vec<Vec<Check>> {
             busy_other,
             &[
                 ("beside_a_busy_kprobe_keeps_ours", 0, [true, true, true]),
-                // It is found to be busy only when it is its turn, after the kprobe.
+                // The synthetic event is found to be busy only in its turn, after the kprobe is
+                // deleted.
                 (
                     "beside_a_busy_synthetic_event_keeps_ours",
                     1,
@@ -46,7 +47,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// Truncates the file as soon as nothing is in use any more.
+/// Truncates the file once no event is in use.
 #[track_caller]
 fn truncate_when_idle() {
     wait::until("the file to be truncated", || dynamic::truncate().is_ok());
@@ -60,7 +61,7 @@ fn idle_kinds_go() {
         expect(dynamic::truncate(), Ok(()));
         no_kind_is_left();
     }
-    // Opening it without O_TRUNC, for reading or writing, deletes nothing.
+    // Opening without O_TRUNC deletes nothing.
     make_all_kinds();
     let lines = dynamic::lines();
     let mut options = fs::OpenOptions::new();
@@ -70,7 +71,7 @@ fn idle_kinds_go() {
     no_kind_is_left();
 }
 
-/// An event in use: ours of these, or another with these flags.
+/// With an event in use: one of the three, or another one with these flags.
 fn busy_event(flags: Option<u16>, (): ()) {
     make_all_kinds();
     let (data, page) = (Data::open(), Mapping::kept(1));
@@ -89,7 +90,7 @@ fn busy_event(flags: Option<u16>, (): ()) {
     truncate_when_idle();
 }
 
-/// An event of another kind in use, and which kinds are left.
+/// With an event of another kind in use; `want` are the kinds left.
 fn busy_other(kind: usize, want: [bool; 3]) {
     make_all_kinds();
     let top = TraceInstance::top();
@@ -99,7 +100,7 @@ fn busy_other(kind: usize, want: [bool; 3]) {
     expect(got, Err(Errno::EBUSY));
     expect(left, want);
     expect(Status::now().names(), vec![OF_EACH_KIND[2]]);
-    // Ours is as good as before.
+    // The user event still works.
     let event = Event::new("st_trunc_ours u32 a");
     expect(event.unregister(), Ok(()));
     drop(event);

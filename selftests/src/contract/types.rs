@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Event descriptions": the table of types, as `format` tells what the kernel took them for.
+//! "Event descriptions": the table of types, by their properties in `format`.
 
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::event::Event;
@@ -10,7 +10,7 @@ const TYPE: Row = Row::new(
     "types",
     "type, size, print; signed is 1 for every type not starting with u",
 );
-// Whatever was in memory: nothing if that was 0.
+// C prints uninitialized memory, which is no text if it was 0.
 const LENGTH: Row = Row::better_than_c(
     8,
     "types",
@@ -26,7 +26,7 @@ const PRINT: Row = Row::new(
     "print fmt is \"a=%u b=%s\", REC->a, __get_rel_str(b); with no fields \"\"",
 );
 
-/// What the field `a` of a type is: size, sign, conversion and argument of the print format.
+/// Of a field `a`: size, sign, conversion and argument in the print format.
 type Shape = (usize, usize, &'static str, &'static str);
 
 pub fn checks() -> Vec<Vec<Check>> {
@@ -233,7 +233,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     ]
 }
 
-/// A field as `format` has it.
+/// A field in `format`.
 struct Field {
     declaration: String,
     offset: usize,
@@ -241,7 +241,7 @@ struct Field {
     signed: usize,
 }
 
-/// Registers the fields. Returns what `format` says of them, and the print format.
+/// Registers the fields. Returns those in `format`, and the print format.
 fn format_of(fields: &str) -> (Vec<Field>, String) {
     let _event = Event::new(format!("{NAME} {fields}").trim_end());
     let text = tracefs::event_format(NAME);
@@ -267,7 +267,7 @@ fn format_of(fields: &str) -> (Vec<Field>, String) {
     (fields.collect(), print)
 }
 
-/// One field, and behind it another that shows where it ends.
+/// One field, followed by another that shows its end.
 fn shape(field: &str, (size, signed, conversion, argument): Shape) {
     let (fields, print) = format_of(&format!("{field}; u8 z"));
     expect(fields.len(), 2);

@@ -254,7 +254,7 @@ fn cleared() {
 fn not_updated() {
     let event = Event::new(TEXT);
     expect(event.unregister(), Ok(()));
-    // A second registration shows when an update has been made everywhere.
+    // A second registration follows each change, after which the first one can be checked.
     let other = Event::new(TEXT);
     let top = TraceInstance::top();
     for _ in 0..3 {
@@ -269,7 +269,7 @@ fn not_updated() {
     }
 }
 
-/// A bit of a word whose other bits are all set, and that is set by registering it.
+/// A bit set by its registration, in a word whose other bits are all set.
 fn cleared_alone((size, bit): (u8, u8), (): ()) {
     let event = Event::new(TEXT);
     let top = TraceInstance::top();
@@ -342,7 +342,7 @@ fn child_for_itself() {
     expect(event.unregister(), Ok(()));
 }
 
-/// Unregisters a bit whose page has been taken away, or protected.
+/// Unregisters a bit whose page was unmapped or protected.
 fn gone(protection: Option<i32>, (): ()) {
     let mut event = Event::new(TEXT);
     match protection {
@@ -351,7 +351,7 @@ fn gone(protection: Option<i32>, (): ()) {
     }
     expect(event.unregister(), Err(Errno::EFAULT));
     expect(event.unregister(), Err(Errno::ENOENT));
-    // The place is free for another.
+    // The address is free for another registration.
     match protection {
         Some(_) => event.page.protect(READ_WRITE),
         None => event.page.map_again(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Writing": what is recorded, what is returned, and which errors come first.
+//! "Writing": records, results, and the precedence of errors.
 
 use super::check::{expect, Check, Row, NAME, TEXT};
 use super::register::Place;
@@ -42,7 +42,7 @@ const ONE_OF_TWO: Row = Row::new("write", "each consumer that can take a payload
 /// Four fields, 17 bytes.
 const FOUR: &str = "st_conform u32 a; u64 b; __rel_loc char[] c; u8 d";
 
-/// From what an event of 2 bytes needs to more than what is copied at once.
+/// From the size of an event of 2 bytes to more than the kernel copies at once.
 const LENGTHS_UP_TO_80: [usize; 79] = {
     let mut lengths = [0; 79];
     let mut i = 0;
@@ -320,7 +320,7 @@ fn fixed(attached: bool, want: Result<usize>) {
     if !attached {
         traced.tracer.disable(NAME);
     }
-    // The string is a NUL at the end of the fixed part: d.
+    // The string is the NUL at the end of the fixed part: field d.
     let payload = [&[0; 12][..], &location(0, 1), &[0]].concat();
     for length in 0..payload.len() {
         expect(traced.event.write(&payload[..length]), Err(Errno::EINVAL));
@@ -368,7 +368,7 @@ fn no_bit() {
     traced.only_this_is_recorded(&[5; 4]);
 }
 
-/// Writes records that lie in such a place: whole, from somewhere on, and the index alone.
+/// Writes records in an unreadable place: the whole record, its end, and the index only.
 fn unreadable(place: Place, want: Result<usize>) {
     let traced = Traced::new("st_conform u32 a; u64 b");
     let event = &traced.event;
@@ -385,7 +385,7 @@ fn unreadable(place: Place, want: Result<usize>) {
     traced.only_this_is_recorded(&[9; 12]);
 }
 
-/// Writes a record of which only the beginning can be read, in one part and with the index apart.
+/// Writes a record of which only the beginning is readable, in one part and with a separate index.
 fn cut(length: usize, want: Result<usize>) {
     let traced = Traced::new("st_conform u32 a; u64 b");
     let event = &traced.event;
@@ -398,7 +398,7 @@ fn cut(length: usize, want: Result<usize>) {
     traced.only_this_is_recorded(&[9; 12]);
 }
 
-/// Writes records in one part, by either call, of which all but the last byte can be read.
+/// Writes records in one part, by either call, in which only the last byte is unreadable.
 fn payload_cut(length: usize, want: Result<usize>) {
     let traced = Traced::new(TEXT);
     let event = &traced.event;
@@ -448,7 +448,7 @@ fn read_only(by_writev: bool, want: Result<usize>) {
     expect(tracer.take_records(tracefs::event_id(NAME)).len(), 0);
 }
 
-/// A payload with data behind its fields, and the record of it.
+/// A payload with data behind its fields, and the record with it.
 fn payload_and_record(event: &Event) -> (Vec<u8>, Vec<u8>) {
     let payload = [&7u32.to_ne_bytes()[..], &location(1, 3), &[9], b"ab\0"].concat();
     let record = [&event.index.to_ne_bytes()[..], &payload].concat();
@@ -457,7 +457,7 @@ fn payload_and_record(event: &Event) -> (Vec<u8>, Vec<u8>) {
 
 const SPLIT_TEXT: &str = "st_conform u32 a; __rel_loc char[] b; u8 c";
 
-/// Writes a record of parts that do not lie one behind the other.
+/// Writes a record from parts that are not adjacent in memory.
 fn write_apart(event: &Event, parts: &[&[u8]]) -> Result<usize> {
     const APART: usize = 64;
     let mut memory = vec![0xff; APART * parts.len()];
@@ -552,7 +552,7 @@ fn many_consumers() {
     }
 }
 
-/// An event with a ring of perf's, and with or without an instance of ftrace.
+/// An event with a perf ring or an ftrace instance, or both.
 fn attached(ftrace: bool, perf: bool) -> (Event, Option<TraceInstance>, Option<Perf>) {
     let event = Event::new(TEXT);
     let tracer = ftrace.then(|| {
@@ -567,7 +567,7 @@ fn attached(ftrace: bool, perf: bool) -> (Event, Option<TraceInstance>, Option<P
 fn too_large((ftrace, perf, length): (bool, bool, usize), want: Result<usize>) {
     let (event, tracer, mut perf) = attached(ftrace, perf);
     expect(event.write(&vec![0; length]), want);
-    // A smaller one comes through, and is the only one.
+    // A smaller record is recorded, and is the only one.
     expect(event.write(&[3; 100]), Ok(104));
     if let Some(tracer) = tracer {
         expect(tracer.take_payloads(NAME, 100), vec![vec![3; 100]]);
