@@ -499,12 +499,12 @@ pub fn do_nothing_at(signal: i32, flags: i32) {
 /// The number of counted signals, with those of the parent before the fork.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// How many signals have been counted by [`count_at`].
+/// The number of signals counted by [`count_at`].
 pub fn counted() -> u32 {
     COUNTED.load(Ordering::Relaxed)
 }
 
-/// Counts a signal with [`counted`], apart from which this is [`do_nothing_at`].
+/// The same as [`do_nothing_at`], and [counts](counted) the signals.
 pub fn count_at(signal: i32, flags: i32) {
     extern "C" fn count(_signal: i32) {
         COUNTED.fetch_add(1, Ordering::Relaxed);
