@@ -398,8 +398,8 @@ fn settle_module() -> Result<(), String> {
     .into())
 }
 
-/// Checks that the kernel logged nothing but loading and unloading. This includes "BUG: Bad
-/// rss-counter state" at the end of an address space with wrong page counters.
+/// Checks that the kernel logged nothing but loading and unloading. An address space that ends with
+/// wrong page counters would log "BUG: Bad rss-counter state".
 fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String> {
     if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));
