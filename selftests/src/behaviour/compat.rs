@@ -20,7 +20,7 @@ fn something_is_missing() -> Option<String> {
     let missing = programs().into_iter().find(|program| !program.exists())?;
     let path = missing.display();
     Some(format!(
-        "there is no {path}: machine/build programs makes it"
+        "there is no {path}: selftests/machine/build programs makes it"
     ))
 }
 

@@ -12,6 +12,7 @@ use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
+use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Guard;
 use crate::kit::{abi, dynamic, machine, module, tasks, wait};
@@ -214,10 +215,11 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
 /// Starts a suspend, which freezes all processes but this one, and resumes after `seconds`.
 #[track_caller]
 fn nap(state: &str, seconds: u32) {
-    fs::write(PM_TEST_DELAY, seconds.to_string()).expect("how long to sleep");
+    let _delay = Setting::new(PM_TEST_DELAY, &seconds.to_string());
+    // The file lists all values, so its text cannot be written back.
     fs::write(PM_TEST, "freezer").expect("freeze only");
     let slept = fs::write("/sys/power/state", state);
-    fs::write(PM_TEST, "none").expect("as before");
+    fs::write(PM_TEST, "none").expect("suspend wholly");
     slept.unwrap_or_else(|error| panic!("{state}: {error}"));
 }
 

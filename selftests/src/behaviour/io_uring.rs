@@ -318,7 +318,7 @@ fn a_passed_file_outlives_its_sender() {
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
     let (mut output, input) = os::pipe().unwrap();
-    let parent = child::fork(|line| {
+    let mut parent = child::fork(|line| {
         let other = Event::new("st_pass_first u32 a");
         let page = Mapping::kept(1);
         let data = &other.data;
@@ -339,7 +339,6 @@ fn a_file_kept_at_exec_keeps_its_indices() {
             .exec();
         panic!("exec: {error}");
     });
-    let mut parent = parent;
     parent.line.hear(Word::Registered);
     tracer.enable("st_pass_exec");
     parent.line.say(Word::Exec);

@@ -69,7 +69,9 @@ fn a_deleted_event_is_shown() {
         tracer.disable(&event.name);
     });
     user.join();
-    wait::eventually(|| dynamic::run("-:st_kn_deleted").is_ok());
+    wait::until("the event to be deleted", || {
+        dynamic::run("-:st_kn_deleted").is_ok()
+    });
     assert!(!tracefs::event_exists("st_kn_deleted"));
     assert_eq!(tracer.lines("st_kn_deleted").len(), 1);
 }

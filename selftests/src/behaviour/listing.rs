@@ -106,13 +106,12 @@ fn each_stable_event_once_while_others_come_and_go() {
         };
         // Well-formed, and its totals match.
         let status = Status::parse(&text);
-        let (stable, coming): (Vec<_>, Vec<_>) = status
+        let (stable, mut coming): (Vec<_>, Vec<_>) = status
             .names()
             .into_iter()
             .partition(|name| name.starts_with("st_list_stable"));
         assert!(stable == want, "an event is missing, twice, or in disorder");
         assert_eq!(status.busy, 3);
-        let mut coming: Vec<_> = coming.into_iter().collect();
         lengths.push(coming.len());
         let count = coming.len();
         coming.sort();

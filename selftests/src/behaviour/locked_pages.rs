@@ -11,8 +11,8 @@ use crate::harness::tests;
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::setting::allow_long_sleep;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
@@ -159,7 +159,7 @@ impl Drop for Released<'_> {
 /// Retries a round. On a slow machine, or if the kernel writes the page back by itself, the page
 /// may not be locked in time.
 fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
-    let _long_sleep = LongSleep::allowed();
+    let _long_sleep = allow_long_sleep();
     let mut server = Server::start(1, PAGE);
     let mut user = child::fork(serve);
     user.line.hear(Word::Ready);

@@ -9,8 +9,9 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::machine::{self, LongSleep};
+use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::setting::allow_long_sleep;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
@@ -130,7 +131,7 @@ fn leaves_nothing() {
 
 /// The exec is one of another process that shares the memory, and does not delay the end.
 fn comes_though_an_exec_of_another_process_is_held_up() {
-    let _long_sleep = LongSleep::allowed();
+    let _long_sleep = allow_long_sleep();
     let mut server = Server::start(1, PAGE);
     // A thread that does not end holds up the exec: its robust list is in a page that never comes.
     let mut process = child::fork(|line| {
@@ -263,15 +264,10 @@ fn comes_beside_a_tracer_of_leaving_tasks() {
 fn comes_when_a_thread_registers_beside_an_exec() {
     for round in 0..machine::rounds(40) {
         let process = child::fork(|_| {
-            thread::spawn(move || {
-                for number in 0..u64::MAX {
-                    if number < round as u64 % 4 {
-                        continue;
-                    }
-                    let event = Event::new(&format!("{EVENT} u32 a"));
-                    let _ = event.unregister();
-                    std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
-                }
+            thread::spawn(move || loop {
+                let event = Event::new(&format!("{EVENT} u32 a"));
+                let _ = event.unregister();
+                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
             });
             thread::sleep(Duration::from_millis(round as u64 % 7));
             let error = tasks::execute(c"/bin/true");
@@ -420,7 +416,7 @@ fn costs_the_workers_nothing_for_memory_that_stays() {
 
 /// Each thread reads its robust list when it exits, from a page that does not come.
 fn comes_though_its_threads_are_held_up_in_their_exits() {
-    let _long_sleep = LongSleep::allowed();
+    let _long_sleep = allow_long_sleep();
     let server = Server::start(2, PAGE);
     let process = child::fork(|line| {
         // Closed, as a task that exits closes its files only after it has left the mm.
@@ -538,6 +534,7 @@ fn comes_with_the_end_of_a_core_dump() {
 
 /// Core dumps that go to a program.
 mod core_dump {
+    use crate::kit::setting::Setting;
     use crate::kit::{os, tasks, wait};
     use std::fs;
 
@@ -553,14 +550,14 @@ mod core_dump {
 
     /// Sends all core dumps to a program that does not read them, until dropped.
     pub struct Reader {
-        before: String,
+        _pattern: Setting,
     }
 
     impl Reader {
         pub fn new() -> Reader {
-            let before = fs::read_to_string(PATTERN).expect(PATTERN);
-            fs::write(PATTERN, format!("|{SLEEPER} 98765")).expect(PATTERN);
-            Reader { before }
+            Reader {
+                _pattern: Setting::new(PATTERN, &format!("|{SLEEPER} 98765")),
+            }
         }
 
         fn pids(&self) -> impl Iterator<Item = i32> + '_ {
@@ -575,7 +572,6 @@ mod core_dump {
 
     impl Drop for Reader {
         fn drop(&mut self) {
-            let _ = fs::write(PATTERN, self.before.trim_end());
             for pid in self.pids() {
                 let _ = os::kill(pid, libc::SIGKILL);
             }

@@ -13,6 +13,7 @@ use crate::kit::numbered::{Numbered, Order};
 use crate::kit::processors::{
     bind_to_node, move_to_node, node_of, nodes, of_node, unbind, SECOND_NODE,
 };
+use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, wait};
@@ -148,8 +149,7 @@ fn count_of(key: &str) -> u64 {
 /// node.
 fn pages_that_the_kernel_takes_away_to_see_their_users() {
     const PAGES: usize = 32;
-    let before = fs::read_to_string(BALANCING).expect("are pages moved?");
-    fs::write(BALANCING, "1").expect("have pages moved");
+    let _balancing = Setting::new(BALANCING, "1");
     let (_data, pages) = many_pages("st_node_used", PAGES);
     bind_to_node(&pages, 0);
     unbind(&pages);
@@ -176,7 +176,6 @@ fn pages_that_the_kernel_takes_away_to_see_their_users() {
             hints() > at_first
         });
     });
-    fs::write(BALANCING, before.trim()).expect("as before");
     let faults = hints() - at_first;
     println!("  # {faults} faults of pages that were taken away");
 }

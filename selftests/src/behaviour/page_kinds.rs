@@ -9,6 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::setting::Setting;
 use crate::kit::swap::{Device, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
@@ -484,26 +485,13 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     child.join();
 }
 
-/// Lets the kernel merge equal pages until dropped.
-struct Merging;
-
-impl Merging {
-    fn set(file: &str, value: &str) {
-        fs::write(format!("/sys/kernel/mm/ksm/{file}"), value).expect("a file of ksm");
-    }
-
-    fn start() -> Merging {
-        Merging::set("sleep_millisecs", "5");
-        Merging::set("pages_to_scan", "1000");
-        Merging::set("run", "1");
-        Merging
-    }
-}
-
-impl Drop for Merging {
-    fn drop(&mut self) {
-        Merging::set("run", "0");
-    }
+/// Makes the kernel merge equal pages until the result is dropped.
+fn merge_pages() -> [Setting; 3] {
+    [
+        Setting::new("/sys/kernel/mm/ksm/sleep_millisecs", "5"),
+        Setting::new("/sys/kernel/mm/ksm/pages_to_scan", "1000"),
+        Setting::new("/sys/kernel/mm/ksm/run", "1"),
+    ]
 }
 
 fn a_merged_page_is_copied() {
@@ -524,7 +512,7 @@ fn a_merged_page_is_copied() {
             pages.word(at).store(value, Ordering::Relaxed);
         }
         pages.advise(libc::MADV_MERGEABLE).unwrap();
-        let merging = Merging::start();
+        let merging = merge_pages();
         wait::until("the kernel to merge the pages", || {
             let merged = fs::read_to_string("/proc/self/ksm_merging_pages").unwrap();
             merged.trim() == PAGES.to_string()

@@ -4,6 +4,7 @@
 
 use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
+use crate::kit::setting::Setting;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -21,29 +22,6 @@ pub fn users_of_module(name: &str) -> Option<u32> {
     let mut lines = modules.lines().map(|line| line.split(' '));
     let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
     Some(words.nth(1)?.parse().expect("users of a module"))
-}
-
-/// Hung task reports are off until this is dropped.
-pub struct LongSleep {
-    timeout: Option<String>,
-}
-
-const HUNG_TASK_TIMEOUT: &str = "/proc/sys/kernel/hung_task_timeout_secs";
-
-impl LongSleep {
-    pub fn allowed() -> LongSleep {
-        let timeout = fs::read_to_string(HUNG_TASK_TIMEOUT).ok();
-        let _ = fs::write(HUNG_TASK_TIMEOUT, "0");
-        LongSleep { timeout }
-    }
-}
-
-impl Drop for LongSleep {
-    fn drop(&mut self) {
-        if let Some(timeout) = &self.timeout {
-            let _ = fs::write(HUNG_TASK_TIMEOUT, timeout.trim());
-        }
-    }
 }
 
 /// The factor by which times are longer on a kernel with lockdep or KCSAN.
@@ -78,10 +56,8 @@ pub fn forget_free_objects() {
 /// program that is not JIT-compiled. C: `bpf_prog_lock_ro()`, `vm_unmap_aliases()`.
 pub fn give_up_free_areas() {
     const TRANSLATE: &str = "/proc/sys/net/core/bpf_jit_enable";
-    let before = fs::read(TRANSLATE).expect("does the kernel translate programs?");
-    fs::write(TRANSLATE, "0").expect("have programs not translated");
+    let _setting = Setting::new(TRANSLATE, "0");
     drop(Program::new(&[&give(0)]));
-    fs::write(TRANSLATE, before).expect("have programs translated again");
 }
 
 /// Of each slab cache: the name, the number of objects in use, and the object size.

@@ -33,6 +33,7 @@ pub mod profile;
 pub mod random;
 pub mod restriction;
 pub mod ring;
+pub mod setting;
 pub mod setuid_victim;
 pub mod stall;
 pub mod status;

@@ -9,9 +9,9 @@ use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone};
-use crate::kit::machine::LongSleep;
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::other_tasks::OtherTasks;
+use crate::kit::setting::{allow_long_sleep, Setting};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, tasks, wait};
 use std::fs;
@@ -44,13 +44,13 @@ struct Setup {
     user: Child,
     other_tasks: Option<OtherTasks>,
     _mounted: Mounted,
-    _long_sleep: LongSleep,
+    _long_sleep: Option<Setting>,
 }
 
 impl Setup {
     /// The page of the word is present but clean: a write to it enters the file system.
     fn new(kind: Kind) -> Setup {
-        let long_sleep = LongSleep::allowed();
+        let long_sleep = allow_long_sleep();
         let mounted = Mounted::new(kind);
         let other_tasks = OtherTasks::new(EVENT);
         let mut user = user(&mounted);

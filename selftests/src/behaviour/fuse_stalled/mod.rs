@@ -18,10 +18,10 @@ use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
 use crate::kit::fuse::{Request, Server, PATH};
-use crate::kit::machine::LongSleep;
 use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::PAGE;
 use crate::kit::other_tasks::OtherTasks;
+use crate::kit::setting::allow_long_sleep;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Userfault;
 use crate::kit::{machine, module, os, tasks, wait};
@@ -405,7 +405,7 @@ fn the_module_unloads_when_the_server_is_gone() {
 
 /// Others continue beside thousands of such processes that sleep, wait and are killed.
 fn thousands_hold_up_nothing(kind: Kind) {
-    let _long_sleep = LongSleep::allowed();
+    let _long_sleep = allow_long_sleep();
     let count = many_processes::thousands();
     let mut server = Server::start(1, count * PAGE);
     let mut other_tasks = OtherTasks::new(EVENT);

@@ -7,9 +7,9 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::other_tasks::OtherTasks;
+use crate::kit::setting::{allow_long_sleep, Setting};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
@@ -194,12 +194,12 @@ pub(super) struct Setup {
     pub(super) user: Child,
     other_tasks: Option<OtherTasks>,
     kind: Kind,
-    _long_sleep: LongSleep,
+    _long_sleep: Option<Setting>,
 }
 
 impl Setup {
     pub(super) fn new(kind: Kind) -> Setup {
-        let long_sleep = LongSleep::allowed();
+        let long_sleep = allow_long_sleep();
         let server = Server::start(1, PAGES * PAGE);
         let other_tasks = OtherTasks::new(EVENT);
         let user = child::fork(|line| User::new(kind).run(line));
