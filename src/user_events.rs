@@ -16,7 +16,7 @@
 //! from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One import goes back: an
 //! event lists its enablers.
 
-// The macros of the kernel crate of 6.12 take a step for each field.
+// The macros of the kernel crate of 6.12 recurse once for each field.
 #![cfg_attr(USER_EVENTS_KERNEL_6_12, recursion_limit = "256")]
 
 #[cfg(USER_EVENTS_KERNEL_6_12)]
@@ -93,9 +93,10 @@ struct UserEvents {
     _unload_message: UnloadMessage,
 }
 
-/// The state behind the files, which ends after them.
+/// The state behind the files, dropped after them.
 struct State {
     groups: Arc<Groups>,
+    /// The first group, which has no name, and the mms of all groups.
     first: Arc<FileContext>,
     idle: Arc<IdleEvents>,
 }

@@ -43,8 +43,7 @@ pub(crate) struct FileContext {
     pub(crate) mms: Arc<UserMms>,
 }
 
-/// An open `user_events_data`, or the data file of another group. All that is done through it is
-/// done in its group.
+/// An open `user_events_data`, or data file of another group. All its operations act on that group.
 pub(crate) struct DataFile {
     group: OpenGroup,
     mms: Arc<UserMms>,
@@ -82,7 +81,7 @@ impl ControlFile for DataFile {
     }
 
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
-        // The size of the argument, a pointer, is part of each number.
+        // Each command contains the size of a pointer, which is raised here to that of the kernel.
         let missing = (size_of::<usize>() - pointer_size) as u32;
         match command.wrapping_add(missing << _IOC_SIZESHIFT) {
             DIAG_IOCSREG => self.register(argument),
@@ -94,7 +93,7 @@ impl ControlFile for DataFile {
 }
 
 impl DataFile {
-    /// `DIAG_IOCSREG`.
+    /// `DIAG_IOCSREG`. May sleep. C: `user_events_ioctl_reg()`.
     fn register(&self, argument: usize) -> Result {
         let reg = UserReg::read(argument)?;
         let bit = reg.bit;
@@ -113,7 +112,7 @@ impl DataFile {
         }
 
         let event = self.group.register(&desc, reg.flags)?;
-        // A change from here on is in the bit, or is reported by a poll.
+        // The bit shows all changes up to this number, and polls report the later ones.
         let changes = self.group.changes();
         let seen = changes.last();
         user_mm.register(mm, bit, event.get())?;
@@ -128,14 +127,14 @@ impl DataFile {
         result
     }
 
-    /// `DIAG_IOCSDEL`.
+    /// `DIAG_IOCSDEL`. May sleep. C: `user_events_ioctl_del()`.
     fn delete(&self, argument: usize) -> Result {
         let mut text = DescriptionBuffer::new();
         let name = text.read(argument)?;
         self.group.delete(name, perfmon_capable)
     }
 
-    /// `DIAG_IOCSUNREG`.
+    /// `DIAG_IOCSUNREG`. May sleep. C: `user_events_ioctl_unreg()`.
     fn unregister(&self, argument: usize) -> Result {
         let unreg = UserUnreg::read(argument)?;
         let address = usize::try_from(unreg.address).map_err(|_| ENOENT)?;

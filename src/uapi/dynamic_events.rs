@@ -44,7 +44,7 @@ impl DynEventOwner for UserEvent {
             multi_format: false,
         };
         let _module = ModuleRef::get()?;
-        // In use until the event exists, so that the group is not removed meanwhile.
+        // The group is in use until the event exists, so that it is not removed meanwhile.
         let group = groups.open(name).map_err(|_| EINVAL)?;
         group.register(&desc, flags).map(drop)
     }
@@ -53,7 +53,7 @@ impl DynEventOwner for UserEvent {
         out.bytes(PREFIX);
         let systems = event.group().systems();
         if systems.group_name().is_some() {
-            // The system of all lines that make an event, whether it has several formats or not.
+            // The system of a line that makes an event, also for one of several formats.
             out.bytes(systems.single());
             out.bytes(b"/");
         }

@@ -2,8 +2,8 @@
 
 //! The write index of each event of an open file.
 //!
-//! An open hash table of the indices alone: the event at the index has the number that is compared.
-//! So thousands of events take one piece of memory, which is freed in one step.
+//! A hash table with open addressing, of indices alone: a lookup compares the number of the event
+//! at an index. So thousands of events take one piece of memory, which is freed in one step.
 
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) struct EventIndex {
     taken: usize,
 }
 
-/// The place where the search for an event begins. Numbers that follow each other are spread.
+/// The slot at which the search for an event begins. Consecutive numbers are spread.
 fn place(id: u64, slots: usize) -> usize {
     // The golden ratio. All bits of the number contribute to the upper half of the product.
     let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -62,8 +62,7 @@ impl EventIndex {
             return Ok(());
         }
         let count = (2 * self.slots.len()).max(FIRST_SLOTS);
-        // The size is up to the caller, who gets an error if there is no memory; the log gets
-        // nothing.
+        // User space decides the size, so a failure is not logged.
         let mut slots = KVVec::from_elem(EMPTY, count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
         for index in self.slots.iter().filter(|slot| **slot != EMPTY) {
             if let Some(id) = id_at(*index) {

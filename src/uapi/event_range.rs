@@ -27,6 +27,7 @@ impl EventRange {
 
     /// Calls `show` for the first event of the range that still exists, with `event_mutex` held.
     /// Returns the rest of the range and the result of `show`; `None` if the range has no event.
+    /// May sleep.
     pub(crate) fn with_first<T>(
         self,
         group: &Group,

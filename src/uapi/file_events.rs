@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The events of one open file, by write index, what its polls have reported of them, and memory
-//! for its writes.
+//! The state of one open file: its events by write index, the changes that its polls have reported,
+//! and memory for its writes.
 
 use super::event_index::EventIndex;
 use crate::events::{
@@ -38,9 +38,10 @@ pub(crate) struct FileEvents {
 
 /// The changes of the events that polls have reported, by the numbers of [`Changes`].
 struct PollState {
-    /// The last change at the last report.
+    /// The group's last change at the last poll of [`PollKind::Consume`].
     reported: u64,
-    /// The last change at the last poll by a new waiter, which polls again before it reports.
+    /// The group's last change at the last poll of [`PollKind::Subscribe`]: that waiter polls again
+    /// before it reports.
     offered: u64,
     /// The events' changes up to this number are ignored: an event was registered after a change of
     /// its state, which is not to be reported.
@@ -131,9 +132,9 @@ impl FileEvents {
         events.any(|event| (since + 1..=last).contains(&event.change_seq()))
     }
 
-    /// Returns whether an event has changed since the last report, and the poll asks for that.
-    /// Queues the poll, which a later change wakes. `changes` are those of the events' group. May
-    /// sleep.
+    /// Returns whether an event has changed since the last report, if the poll requests that. Adds
+    /// the poll to the queue that a later change wakes. `changes` are those of the events' group.
+    /// May sleep.
     pub(crate) fn poll<'a>(&'a self, poll: &Poll<'a>, changes: &'a Changes) -> bool {
         poll.wait(changes.queue());
         if !poll.wants_pri() {

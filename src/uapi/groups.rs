@@ -65,7 +65,7 @@ pub(crate) struct Groups {
     /// The first group, which has no name, and the mms of all groups.
     first: Arc<FileContext>,
     max_events: SysctlU32,
-    /// Outside of `event_mutex`.
+    /// Nests outside of `event_mutex`.
     #[pin]
     pub(super) named: Mutex<NamedGroups>,
     #[pin]
@@ -75,12 +75,13 @@ pub(crate) struct Groups {
 /// The groups with a name.
 pub(super) struct NamedGroups {
     groups: SortedArcs<NamedGroup, ByGroupName>,
-    /// The sum of their limits of events.
+    /// The sum of their event limits.
     events: u32,
     /// How many groups are to be removed with their last use. While there are any, the work is
     /// queued or runs.
     ending: usize,
-    /// The next pause of the work. Each pause is twice as long as the one before.
+    /// The next pause of the work. Each pause is twice as long as the one before, up to
+    /// [`MAX_RECHECK_DELAY`].
     pause: Delta,
 }
 
@@ -111,7 +112,8 @@ impl NamedGroups {
         self.groups.get(|group| group.name().cmp(name.bytes()))
     }
 
-    /// The group with the next name. No group need have `name`.
+    /// The group with the next name after `name`, which no group need have; the first one for
+    /// `None`.
     pub(super) fn next_after(&self, name: Option<&[u8]>) -> Option<&Arc<NamedGroup>> {
         self.groups.get_from(|group| match name {
             // No group compares equal, so the search ends at the first one behind.
@@ -120,7 +122,8 @@ impl NamedGroups {
         })
     }
 
-    /// Removes a group that is not used, and its events; its files go with the last reference.
+    /// Removes a group that is not used, and its events; its files go with the last reference. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -177,9 +180,9 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// `EEXIST` when the group exists, and no limit is given; `EBUSY` when it has more events;
-    /// `EMFILE` when there are too many groups, or the sum of their limits would be too large;
-    /// those of [`Self::create`]. Nothing has changed then.
+    /// `EEXIST` when the group exists, and no limit is given; `EBUSY` when it has more events than
+    /// the new limit; `EMFILE` when there are too many groups, or the sum of their limits would be
+    /// too large; those of [`Self::create`]. Nothing has changed then.
     pub(super) fn create_or_change(
         &self,
         name: GroupName<'_>,
@@ -267,8 +270,8 @@ impl Groups {
         }
         let mut removed = named.remove(&group);
         if when == When::Unused && removed.is_err() {
-            // The last use may be a reference of the trace core, which is only seen by checking
-            // again.
+            // The last use may be a reference of the trace core, whose end is only found by
+            // checking again.
             named.pause = RECHECK_DELAY;
             self.idle.queue().enqueue_after::<_, 0>(self, RECHECK_DELAY);
             removed = Ok(());
@@ -279,8 +282,8 @@ impl Groups {
         removed
     }
 
-    /// Removes all groups with a name. For the module's exit: as [`Group::close`], and no file is
-    /// open.
+    /// Removes all groups with a name. For the module's exit, when no file is open. Waits as
+    /// [`Group::close`] does; may sleep.
     pub(crate) fn close(&self) {
         let mut named = self.named.lock();
         while let Some(groups) = named.groups.take_leaf() {
@@ -290,7 +293,7 @@ impl Groups {
         }
     }
 
-    /// Cancels the work that removes groups. For the module's exit.
+    /// Cancels the work that removes groups. For the module's exit. May sleep.
     pub(crate) fn begin_close(self: &Arc<Self>) {
         // Under the lock: the work is cancelled once, and not queued after that.
         let mut named = self.named.lock();

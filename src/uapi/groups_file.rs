@@ -53,8 +53,8 @@ impl ListingFile for GroupsFile {
     }
 }
 
-/// Executes each line of a write. The end of a write ends a line. Returns the length of the lines
-/// that were executed. May sleep.
+/// Executes each line of a write. The end of a write ends a line. Stops after a line if a signal is
+/// pending. Returns the length in bytes of the lines that were executed. May sleep.
 ///
 /// # Errors
 ///
@@ -83,7 +83,11 @@ fn write(groups: &Arc<Groups>, from: UserSlice, complete: &LoadComplete) -> Resu
     Ok(count - left.len())
 }
 
-/// Executes a line.
+/// Executes a line. May sleep.
+///
+/// # Errors
+///
+/// Those of [`GroupLine::parse`], [`Groups::create_or_change`] and [`Groups::remove`].
 fn write_line(groups: &Arc<Groups>, line: &[u8], complete: &LoadComplete) -> Result {
     match GroupLine::parse(line)? {
         GroupLine::Nothing => Ok(()),

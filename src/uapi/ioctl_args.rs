@@ -24,7 +24,7 @@ use kernel::uaccess::{
     UserSliceReader, //
 };
 
-/// Reads a structure, the size of which lies at its start and may be larger than `T`. C:
+/// Reads a structure that begins with its size, which may be larger than that of `T`. May sleep. C:
 /// `copy_struct_from_user()`.
 ///
 /// # Errors
@@ -72,12 +72,12 @@ pub(crate) struct UserReg {
 }
 
 impl UserReg {
-    /// Reads the structure at a user address.
+    /// Reads the structure at a user address. May sleep.
     ///
     /// # Errors
     ///
-    /// `EFAULT` when it cannot be read or the bit is not in user space; `E2BIG` when a byte behind
-    /// the known fields is not 0; `EINVAL` when a field is not valid.
+    /// As [`copy_struct_from_user`]; `EFAULT` when the bit is not in user space; `EINVAL` when a
+    /// field is not valid.
     pub(crate) fn read(address: usize) -> Result<Self> {
         let reg: user_reg = copy_struct_from_user(address)?;
         let has = |flag| u32::from(reg.flags) & flag != 0;
@@ -95,7 +95,7 @@ impl UserReg {
         })
     }
 
-    /// Writes the write index to the structure in user memory.
+    /// Writes the write index to the structure in user memory. May sleep.
     ///
     /// # Errors
     ///
@@ -111,12 +111,12 @@ impl UserReg {
 pub(crate) struct UserUnreg {
     /// Number of the bit in its word.
     pub(crate) bit: u8,
-    /// The address of the word.
+    /// The address of the word, unchecked.
     pub(crate) address: u64,
 }
 
 impl UserUnreg {
-    /// Reads the structure at a user address.
+    /// Reads the structure at a user address. May sleep.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl DescriptionBuffer {
         Self([0; MAX_DESCRIPTION + 1])
     }
 
-    /// Reads the NUL-terminated text at a user address, and returns it without the NUL.
+    /// Reads the NUL-terminated text at a user address, and returns it without the NUL. May sleep.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl DescriptionBuffer {
             .strcpy_into_buf(&mut self.0)?
             .to_bytes();
         if text.len() == MAX_DESCRIPTION {
-            // Here `strcpy_into_buf()` cuts a text that is too long: only a NUL may follow.
+            // `strcpy_into_buf()` cuts a longer text to this length: only a NUL may follow.
             let mut end = [0];
             UserSlice::new(at.wrapping_byte_add(MAX_DESCRIPTION), 1)
                 .reader()

@@ -21,8 +21,8 @@ use kernel::sync::Arc;
 /// address.
 pub(crate) struct RegistrationsFile;
 
-/// In front of an enabler. Behind it are the enablers in mms with a higher key, and those in the
-/// same mm with a higher address and bit. So a listing ends, although enablers come and go
+/// A place in the listing: in front of the enablers from `addr` on in the mm `mm_key`, and of those
+/// in mms with a higher key. It only rises, so a listing ends, although enablers come and go
 /// meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
@@ -63,8 +63,8 @@ impl ListingFile for RegistrationsFile {
     }
 }
 
-/// Shows the enabler behind a place, unless its mm has no more. Returns the place behind that;
-/// `None` at the end of the listing.
+/// Shows the enabler behind a place, unless its mm has no more. Returns the next place; `None` at
+/// the end of the listing. May sleep.
 fn show_from(context: &FileContext, place: Place, out: &SeqWriter<'_>) -> Option<Place> {
     let user_mm = context.mms.find_from(place.mm_key)?;
     let mm_key = user_mm.key();

@@ -18,7 +18,9 @@ pub(crate) struct StatusFile;
 /// In front of a line, or of the totals.
 pub(crate) struct Cursor {
     rest: EventRange,
+    /// Events in the lines so far.
     active: usize,
+    /// Those with consumers.
     busy: usize,
 }
 
