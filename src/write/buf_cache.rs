@@ -31,8 +31,7 @@ impl RecordBufCache {
         let kept = self.kept.lock().take();
         match kept {
             Some(memory) if memory.capacity() >= words => Ok(memory),
-            // If there is no memory, the caller gets an error; the log, which users could fill,
-            // gets nothing.
+            // User space decides the size, so a failure is not logged.
             _ => Ok(KVVec::with_capacity(
                 words,
                 GFP_KERNEL_ACCOUNT | __GFP_NOWARN,

@@ -27,11 +27,11 @@ use crate::sys::record_buf::{
 use crate::sys::write_source::WriteSource;
 use kernel::prelude::*;
 
-/// The longest payload that is copied for trace instances, too. A longer one is cheaper to read
-/// into the buffer of an instance.
+/// The longest payload in bytes that is always read to the stack and copied. A longer one for trace
+/// instances alone is read into the buffer of an instance, which is cheaper.
 const MAX_COPIED: usize = 512;
 
-/// The longest payload that is read to the stack.
+/// The longest payload in bytes that is read to the stack.
 const MAX_ON_STACK: usize = 1024;
 
 /// Words of the stack for the record of such a payload.
@@ -76,8 +76,8 @@ pub(crate) fn write(
     result
 }
 
-/// Records a payload without a limit. Out of line, so that a write that ends earlier does not pay
-/// for the buffer.
+/// Records a payload of a group without a limit of bytes. Out of line, so that a write that ends
+/// earlier does not pay for the buffer.
 #[inline(never)]
 fn write_short(
     event: &EventRef,
@@ -144,13 +144,14 @@ fn write_rate_limited(
     record_cold(event, source.read_record(&mut memory, payload_len)?)
 }
 
-/// Out-of-line copy of [`record`] for the slow paths.
+/// [`record`] for the slow paths, out of line, within the limit of the event's group if it has one.
 #[inline(never)]
 fn record_cold(event: &EventRef, bytes: RecordBuf<'_>) -> Result {
     record(event, bytes, event.group().byte_rate())
 }
 
-/// Checks a payload and delivers it to each consumer. A NUL that is not part of it comes last.
+/// Checks a payload and delivers it to each consumer. The last byte of `bytes` is a NUL behind the
+/// payload.
 #[inline(always)]
 fn record(event: &EventRef, bytes: RecordBuf<'_>, byte_rate: Option<&ByteRate>) -> Result {
     let size = bytes.payload().len().saturating_add(RECORD_OVERHEAD - 1);
