@@ -3,8 +3,8 @@
 //! The numbers of state changes of a group's events: an open file reports each change once.
 //!
 //! An event keeps the number of its last change. An open file keeps the number of the group's last
-//! change at its last poll, and compares that with the numbers of its events (`FileEvents::poll` in
-//! `uapi`). A change gets its number when its bits have been written, as far as that takes no
+//! change at its last poll, and compares this number with those of its events (`FileEvents::poll`
+//! in `uapi`). A change gets its number when its bits have been written, as far as that takes no
 //! waiting. So when a poll reports a change, the bits show it and all changes before it. A bit that
 //! is written later than that is a change of its own.
 
@@ -52,6 +52,8 @@ impl Changes {
         })
     }
 
+    /// The number of the last change. All events have their numbers up to this one. Any context but
+    /// interrupts.
     pub(crate) fn last(&self) -> u64 {
         *self.last.lock()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The use of a group, and its end: of one that is not used, and of all groups on unload.
+//! The use of a group, and its closing: of an unused group, and of all groups on unload.
 
 use super::group::{
     Group,

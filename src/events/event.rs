@@ -3,8 +3,8 @@
 //! One event: its texts, its trace event, and the references to it. C: `struct user_event`.
 //!
 //! An [`EventRef`] is held by an entry of an open file's table, by an enabler, and by the event
-//! itself while a consumer is attached. Unless the event is persistent, it is retired when the last
-//! reference is dropped. Each holder keeps the module loaded.
+//! itself while a consumer is attached. When the last reference is dropped, an event that is not
+//! persistent is queued for its removal. Each holder keeps the module loaded.
 
 use super::changes::ChangeSeq;
 use super::group::Group;
@@ -53,7 +53,7 @@ pub(crate) type EventRef = trace_event::EventRef<UserEvent>;
 /// The part of a trace event that is of user events.
 #[pin_data]
 pub(crate) struct UserEvent {
-    /// Unique while the module is loaded, and rising: the order of listings.
+    /// Unique in the group, also among removed events, and rising: the order of listings.
     id: u64,
     naming: Naming,
     name_hash: u32,
@@ -240,7 +240,7 @@ impl Event {
 
 impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
-        // The events of the group are being removed, in several holds of the mutex.
+        // The group is closed: its events are being removed, in several holds of the mutex.
         if event.group.open_files.are_closed() {
             return Err(EBUSY);
         }

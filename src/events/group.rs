@@ -50,8 +50,8 @@ use kernel::time::{
 /// `max_user_events`.
 const DEFAULT_MAX_EVENTS: u32 = 32768;
 
-/// The cost of the work that may be done in one hold of `event_mutex`, and what it costs to look at
-/// an event, and to remove one, for which the trace core searches its lists.
+/// The cost of the work in one hold of `event_mutex`: the most, that of a look at an event, and
+/// that of a removal, for which the trace core searches its lists.
 pub(super) const MAX_COST: usize = 256;
 pub(super) const LOOK_COST: usize = 1;
 pub(super) const REMOVAL_COST: usize = MAX_COST / 16;
@@ -190,8 +190,8 @@ impl Group {
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
     /// formats; `EINTR` when the current task is killed; `EMFILE` when the group has too many
     /// events; `EINVAL` when the group takes plain names only, which formats do not have, or when a
-    /// format's name would be too long; `ENODEV` when the module is being unloaded, or no number is
-    /// left; `ENOMEM`, and what the trace core fails with.
+    /// format's name would be too long; `ENODEV` when no number is left; `ENOMEM`, and the errors
+    /// of the trace core.
     pub(crate) fn register(
         self: &Arc<Self>,
         desc: &EventDesc<'_>,
@@ -269,9 +269,9 @@ impl Group {
         }
     }
 
-    /// Calls `visit` for each event, the newest first, or for each that was registered as `name`,
-    /// until it fails. `visit` returns the cost of its work; after [`MAX_COST`] the mutex is
-    /// dropped for a moment. May sleep.
+    /// Calls `visit`, with `event_mutex` held, for each event, the newest first, or for each that
+    /// was registered as `name`, until `visit` fails. `visit` returns the cost of its work; after
+    /// [`MAX_COST`] the mutex is released for a moment. May sleep.
     pub(super) fn for_each_event(
         &self,
         name: Option<&[u8]>,
@@ -305,11 +305,13 @@ impl Group {
         Some(show(event))
     }
 
+    /// A number above those of all events. May sleep.
     pub(crate) fn next_id(&self) -> u64 {
         let held = EventMutexGuard::lock(self.symbols);
         self.events.get(&held).next_id
     }
 
+    /// Counts the events and open files. May sleep.
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = Usage {
             events: 0,

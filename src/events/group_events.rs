@@ -44,7 +44,7 @@ impl GroupEvents {
     ///
     /// # Errors
     ///
-    /// The `memory` that is short of something, and of what; nothing has changed then.
+    /// The memory that does not suffice, and what it lacks; nothing has changed then.
     pub(super) fn add<'a>(
         &mut self,
         event: &Arc<Event>,
@@ -91,7 +91,7 @@ impl GroupEvents {
         id
     }
 
-    /// Takes the number of a format that was registered, if the event is one.
+    /// Raises `next_format` above the number of the event, if the event is a format.
     pub(super) fn count_format(&mut self, event: &Event) {
         if let Naming::Multi(number) = event.naming() {
             self.next_format = number.saturating_add(1);

@@ -129,8 +129,8 @@ impl WorkItem for IdleEvents {
         let mut referenced = List::new();
         batch.push_all_back(&mut this.idle.lock().referenced);
         loop {
-            // Off the list before its check, under the lock: a task that drops a last reference
-            // after this lists the event again.
+            // An event leaves the list before its check, under the lock: a task that drops a last
+            // reference after this lists the event again.
             let mut idle = this.idle.lock();
             if batch.is_empty() || idle.is_closing {
                 batch.push_all_back(&mut idle.events);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Removed events, the records of which may still be in the trace buffers. They print these
-//! records, and give their number back to the same event if it is registered again. No listing
-//! shows them.
+//! Removed events, the records of which may still be in the trace buffers. The trace core prints
+//! these records by them, and the same event gets its number back if it is registered again. No
+//! listing shows them.
 
 use super::event::{
     Event,
@@ -27,13 +27,14 @@ use kernel::sync::Arc;
 /// the memory cgroup of the program that registered it.
 const MAX_KEPT: usize = 4096;
 
-/// Lists, by the hash of the name.
+/// The number of lists. The hash of the name selects one.
 const LISTS: usize = 64;
 
 pub(super) struct KeptEvents {
     lists: [KeptList<UserEvent>; LISTS],
     count: EventMutexLocked<usize>,
-    /// The class of a kept event while the trace core knows it again for a moment.
+    /// The class of a kept event while [`Instances::reset_buffers`] adds it to the trace core
+    /// again.
     class: Arc<EventClass<UserEvent>>,
 }
 
@@ -97,8 +98,9 @@ impl KeptEvents {
         }
     }
 
-    /// Keeps an event. If there are too many then, forgets the older half of each list of the group
-    /// that has most. Returns whether events were forgotten. May sleep.
+    /// Keeps an event. If there are more than [`MAX_KEPT`] then, forgets the older half of the
+    /// events of the group with the most, list by list. Returns whether events were forgotten. May
+    /// sleep.
     pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) -> bool {
         let hash = kept.event().name_hash();
         if let Some(list) = self.lists.get(hash as usize % LISTS) {
@@ -150,7 +152,7 @@ impl KeptEvents {
     /// others.
     fn forget(&self, forgotten: &Instances, held: &mut EventMutexHeld) -> Result {
         for list in &self.lists {
-            // Any event will do.
+            // `reset_buffers` takes any kept event.
             if let Some(kept) = list.pop(held) {
                 let reset = forgotten.reset_buffers(&kept, &self.class, held);
                 list.push(kept, held);

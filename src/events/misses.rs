@@ -11,9 +11,8 @@ use kernel::sync::atomic::{
 
 /// How many records of an event were missed since it was made, by kind of consumer.
 ///
-/// A record is not missed by a consumer that did not ask for it, and a write that fails is missed
-/// by none: the records that a consumer has, and those that it missed, are together the writes that
-/// succeeded.
+/// Neither a record that a consumer does not want nor a write that fails counts as missed: the
+/// records that a consumer has, and those that it missed, are together the writes that succeeded.
 pub(crate) struct Misses {
     ftrace: Atomic<u64>,
     perf: Atomic<u64>,

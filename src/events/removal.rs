@@ -23,11 +23,12 @@ use kernel::time::{
     Delta, //
 };
 
-/// The time between two looks at the progress of the work.
+/// The pause before the progress of the work that removes idle events is checked again.
 const WORK_POLL: Delta = Delta::from_millis(1);
 
-/// The most events that are removed in any order: few beside those that the trace core looks at in
-/// each search. More are removed the newest first.
+/// The most events of a name that are removed in the order of their listings, which costs little
+/// for a few. More are removed the newest first, as the trace core searches its events from the
+/// newest one for each removal.
 const FEW: usize = 64;
 
 impl Group {
@@ -88,9 +89,9 @@ impl Group {
         }
     }
 
-    /// Makes room in a group of `count` events: removes some of its idle events, which those of
-    /// other groups may hold up on the work's list. Where very many removed ones are on that list
-    /// still, waits for the work, which frees their memory. May sleep.
+    /// Makes room in a group of `count` events: removes some of its idle events, which the work
+    /// might reach only after those of other groups. If very many removed ones are still on the
+    /// list of the work, waits for the work instead, which frees their memory. May sleep.
     ///
     /// # Errors
     ///
@@ -100,7 +101,8 @@ impl Group {
             return Err(EINTR);
         }
         let listed = self.idle_count.load(Relaxed);
-        // Events to which the trace core refers stay on the list, and are not removed.
+        // Up to `count` of the listed events are not removed yet, some for long, as the trace core
+        // refers to them.
         if listed > count as usize + MAX_COST {
             fsleep(WORK_POLL);
             return Ok(());

@@ -75,7 +75,8 @@ impl Enablers {
         let leaves = (self.by_position).slices_from(|other| other.position().cmp(&cursor.position));
         for mut leaf in leaves {
             while let Some(first) = leaf.first() {
-                // Bits of one page are neighbours, but for the end of a leaf. Most pages have one.
+                // The bits of one page are neighbours, but may continue in the next leaf. Most
+                // pages have one bit.
                 let is_in_same_page = |other: &Arc<Enabler>| other.is_in_same_page(first);
                 let second = leaf.get(1).filter(|other| is_in_same_page(other));
                 let in_page = second.map_or(1, |_| leaf.partition_point(is_in_same_page));
@@ -130,8 +131,8 @@ impl EventEnablersGuard<'_> {
         let _ = (self.enablers.by_position).remove(ByPosition::cmp_to(enabler));
     }
 
-    /// Records that a bit was written later than the state changed. That is one more change, unless
-    /// the change has no number yet. `event` is this one.
+    /// Records that a bit was written later than the state changed: as one more change, unless the
+    /// change of the state has no number yet. `event` is the event of this guard.
     pub(crate) fn record_late_write(&self, event: &EventRef) {
         if !self.is_being_written() && event.record_change() {
             event.to_arc().queue_remaining();
