@@ -29,10 +29,10 @@ pub(super) const WAIT_COST: u32 = 2 * MAX_IN_SET;
 /// The bits of one page are at most those of a leaf.
 const _: () = assert!(PIN_COST as usize + MAX_LEAF_LEN <= MAX_IN_SET as usize);
 
-/// The budget while the trace core's locks are held once: some 15 mms, or 400 bits of one page.
+/// The budget of one hold of the trace core's locks: some 15 mms, or 400 bits of one page.
 const MAX_UNDER_EVENT_MUTEX: u32 = 512;
 
-/// The budget while only the event's lock is held once.
+/// The budget of one hold of the event's lock alone.
 const MAX_ON_WORKQUEUE: u32 = 16 * MAX_UNDER_EVENT_MUTEX;
 
 impl Budget {

@@ -102,7 +102,7 @@ pub(super) type ListMemory = [NodeMemory<Enabler>; 2];
 /// No memory, which is enough for most lists.
 pub(super) const NO_LIST_MEMORY: ListMemory = [const { NodeMemory::new() }; 2];
 
-/// The memory that is short of something, and of what.
+/// The memory that does not suffice, and what it lacks.
 pub(super) type NoRoom<'a> = (&'a mut NodeMemory<Enabler>, Shortfall);
 
 impl EnablerSet {
@@ -112,13 +112,14 @@ impl EnablerSet {
         self.by_addr.lock()
     }
 
-    /// Whether the set can be cleared in a short time. Not while an enabler is being added or
-    /// removed.
+    /// Whether the set can be cleared in a short time; `false` while an enabler is being added or
+    /// removed. Does not sleep.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let by_addr = self.by_addr.try_lock();
         by_addr.is_some_and(|by_addr| by_addr.fits_one_leaf())
     }
 
+    /// The enabler of a bit. May sleep.
     pub(crate) fn get(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         self.by_addr
             .lock()
@@ -152,12 +153,12 @@ impl EnablerSet {
     }
 
     /// Waits for the task that was adding or removing an enabler when the current process was
-    /// forked.
+    /// forked. May sleep.
     pub(super) fn wait_for_registration(&self) {
         drop(self.by_addr.lock());
     }
 
-    /// Removes all enablers from their events. Frees each leaf before the next.
+    /// Removes all enablers from their events. Frees each leaf before the next. May sleep.
     fn clear(&self) {
         loop {
             let Some(leaf) = self.by_addr.lock().take_leaf() else {
@@ -212,7 +213,7 @@ impl Drop for SetBackRef {
 }
 
 /// An mm's reference to a set, or that of a child that is being forked. The last drop clears the
-/// set.
+/// set, and may sleep.
 pub(crate) struct EnablerSetRef(Arc<EnablerSet>);
 
 impl EnablerSetRef {

@@ -34,9 +34,9 @@ impl KeyFilter {
     /// Adds an mm, before it is in the table. Any context.
     pub(super) fn add(&self, key: usize) {
         if let Some(count) = self.count(key) {
-            // A full barrier, as in the exit of another process's last thread with this mm. Either
-            // that thread finds the mm here, or this task has seen it live, and the mm ends with
-            // this task's process.
+            // A full barrier, as in the exit of the last thread of another process with this mm.
+            // Either that thread finds the mm here, or the current process later finds the other
+            // one without live threads, and the mm ends with the current process.
             count.fetch_add(1, Full);
         }
     }

@@ -114,8 +114,8 @@ impl<M> Members<M> {
         }
     }
 
-    /// Whether a bit may have changed since the write with this number. For a member, after
-    /// `EnablerSet::wait_for_registration()`. Any context.
+    /// Whether a bit may have changed since the write with this number. To be called for a member,
+    /// after `EnablerSet::wait_for_registration()`. Any context.
     pub(super) fn may_have_changed_since(&self, seq: u64) -> bool {
         // In this order: the write that ends a partial write has a number.
         self.partly_written.load(Acquire) != 0 || self.last_write.load(Acquire) > seq

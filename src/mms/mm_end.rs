@@ -43,8 +43,8 @@ impl UserMm {
     /// Whether a process will leave the mm later than the current task. Does not sleep.
     fn has_later_user(&self, mm: &MmWithUser, how: Leaving) -> bool {
         let in_exec = |process| self.state.lock().in_exec.contains(&process);
-        // The threads of a process that execs run until they are killed, and the last of them
-        // exits.
+        // The other threads of a process that execs run until they are killed, and the last of them
+        // calls this when it exits.
         let leaves = match how {
             Leaving::Exit => true,
             Leaving::LastButOne => {

@@ -8,8 +8,8 @@
 //!   [`unshare`]: the copy of a set.
 //! - [`write`]: writing the bits of an event; [`budget`]: how much is written at once; [`repair`]:
 //!   bits that could not be written at once; [`fault_in`]: bits of the current task.
-//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most have no
-//!   enablers.
+//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: a test without a
+//!   lock, as most mms have no enablers.
 
 mod budget;
 mod enabler;
@@ -96,7 +96,7 @@ impl_has_delayed_work! {
 }
 
 impl UserMms {
-    /// No mms. `queue` runs work that may not be done by the caller's context. May sleep.
+    /// No mms. `queue` runs work that the context of a caller does not allow. May sleep.
     pub(crate) fn new(queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
@@ -159,6 +159,8 @@ impl UserMms {
         self.filter.add(key);
         table.insert(node);
         drop(table);
+        // Each addition checks one other mm: the end of an mm may have been missed, see
+        // `note_exec`.
         let next = self.find_from(key + 1).or_else(|| self.find_from(0));
         if let Some(left_behind) = next.filter(|next| mm_users::has_ended(&next.mm)) {
             left_behind.enqueue();

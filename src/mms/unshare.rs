@@ -79,7 +79,7 @@ impl EnablerSet {
             if originals.peek().is_none() {
                 return Ok(copy);
             }
-            // There are as many as the program has registered.
+            // The number is up to the program, so the copy can take long.
             if task::fatal_signal_pending() {
                 return Err(EINTR);
             }

@@ -41,7 +41,7 @@ impl UserMm {
     /// Notifies a thread of the mm that it has bits to write, unless it is notified already. Does
     /// not sleep.
     pub(crate) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
-        // One walk at a time notifies threads, so the answer holds until below.
+        // One walk at a time notifies threads, so this holds until `note_notified`.
         if self.repairs.lock().is_notified(thread.key()) {
             return Ok(());
         }
@@ -63,8 +63,9 @@ impl UserMm {
         Ok(())
     }
 
-    /// Writes the bits that only a task of the mm can write. The current task is one, and returns
-    /// to user space after this; or it has left the mm, and leaves the bits to others.
+    /// Writes the bits that only a task of the mm can write. If `is_own`, the current task is one,
+    /// and returns to user space after this; otherwise it has left the mm, and leaves the bits to
+    /// others.
     ///
     /// A task that is killed, or ends, costs at most one turn of the work queue, and all such tasks
     /// together one turn each pause, until all bits are written or the mm has ended.

@@ -105,7 +105,7 @@ pub(crate) struct Repairs {
     tasks: Due,
     /// Set when the mm has ended: nothing is tried again.
     has_ended: bool,
-    /// The address of the page that a handler was asked for last.
+    /// The address of the page that was last requested from a handler; 0 for none.
     last_asked: usize,
     /// The threads that have been notified, and have not run their task work yet.
     notified: RBTree<usize, ()>,
@@ -188,16 +188,17 @@ impl Repairs {
         self.has_ended
     }
 
-    /// The page that a handler was asked for last, and how many tries there were.
+    /// The page that was last requested from a handler, and how many tries there were.
     pub(super) fn asked(&self) -> (usize, u32) {
         (self.last_asked, self.handlers.tries)
     }
 
-    /// Notes the page that a handler was asked for; 0 for none.
+    /// Notes the page that was requested from a handler; 0 for none.
     pub(super) fn set_asked(&mut self, page: usize) {
         self.last_asked = page;
     }
 
+    /// Whether bits are listed for the tasks of the mm.
     pub(crate) fn need_task(&self) -> bool {
         !self.tasks.list.is_empty()
     }

@@ -131,9 +131,9 @@ impl UserMm {
         Delayed::<_, 2>::cancel(self);
     }
 
-    /// Runs a turn of a writer: calls `write` for each page with listed bits, with whether bits
-    /// that are right are to be written, too. Lists the bits again as the outcome requires. May
-    /// sleep.
+    /// Runs a turn of a writer: calls `write` for each page with listed bits. With its second
+    /// argument `true`, bits that are right are written, too. Lists the bits again as the outcome
+    /// requires. May sleep.
     fn write_listed(
         self: &Arc<Self>,
         writer: Writer,
@@ -179,7 +179,7 @@ impl UserMm {
     /// Waits for pages, until the task is killed.
     pub(super) fn fix_child_bits(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_each_page(|enablers| {
-            // There are as many as the program has registered.
+            // The number is up to the program, so this can take long.
             if !task::fatal_signal_pending() {
                 self.fix_current_page(mm, enablers);
             }

@@ -4,8 +4,8 @@
 //! (fs/userfaultfd.c).
 //!
 //! A work queue of its own waits for handlers, each time for a short time, so that a slow handler
-//! delays no other work. The tasks of the mm do not ask: a handler that is a thread of the same
-//! process would wait for itself.
+//! delays no other work. The tasks of the mm do not request pages: a handler that is a thread of
+//! the same process would wait for itself.
 
 use super::super::mm::UserMm;
 use super::list::Writer;
@@ -21,7 +21,7 @@ const FIRST_WAIT: u32 = 10;
 const WAIT_MAX_SHIFT: u32 = 3;
 
 impl UserMm {
-    /// Asks the handlers of userfaultfd for pages, and waits for one of them for a short time.
+    /// Requests a page from its handler of userfaultfd, and waits for the page for a short time.
     fn ask_handlers(self: &Arc<Self>) {
         let (last_asked, tries) = self.repairs.lock().asked();
         let wait = FIRST_WAIT << tries.min(WAIT_MAX_SHIFT);
