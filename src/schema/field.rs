@@ -23,7 +23,7 @@
 //! would `__rel_loc x__data_loc_char[]`, which is checked as counted from its own end and read as
 //! counted from the start.
 //!
-//! The accepted types are safe, because the search finds what [`Kind`] says:
+//! The accepted types are safe, because the search finds the same kind as [`Kind`]:
 //! - integers and arrays of characters have one of a few texts, written out below;
 //! - the only free words are the tag of a struct and the element of a location, and neither may
 //!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So only locations have the two

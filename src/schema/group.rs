@@ -29,8 +29,8 @@ const DEFAULT_EVENTS: u32 = 1024;
 /// The largest number of events in a line: the default of the first group.
 const MAX_EVENTS: u32 = 32768;
 
-/// The end of the system of a group's formats. No name of a group ends like that, so that no two
-/// groups have the same system.
+/// The last word of the system of a group's formats, behind a `_`. No group's name ends with that
+/// word, so that no two groups have the same system.
 const MULTI: &[u8] = b"multi";
 
 /// A name that a group can have: 1 to 32 of `[A-Za-z0-9_]`, not `multi`, and without `_multi` at
@@ -177,7 +177,7 @@ impl GroupOptions {
     }
 }
 
-/// The number of an option.
+/// The value of an option, a decimal number in `range`.
 fn limit(value: &[u8], range: RangeInclusive<u32>) -> Result<u32, Error> {
     let number = number_from(value, 10).and_then(|number| u32::try_from(number).ok());
     let number = number.filter(|number| !value.is_empty() && range.contains(number));
