@@ -81,8 +81,8 @@ impl<V> Spare<V> {
         Self { memory, lacks }
     }
 
-    /// Allocates a vector with room for so many, unless there is one. A caller may want any number:
-    /// if there is no memory, the caller gets an error, and the log nothing.
+    /// Allocates a vector with room for so many, unless there is one. User space decides the number
+    /// of insertions, so a failure is not logged.
     fn fill(&mut self, count: usize) -> Result<(), AllocError> {
         self.memory = Some(match self.take(count) {
             Ok(memory) => memory,

@@ -41,13 +41,14 @@ const MAX_CHILDREN: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
-    /// Compares other values to this one. The order of values in a [`SortedArcs`] never changes.
+    /// A function that compares another value to this one: `Less` if the other one comes first. The
+    /// order of values in a [`SortedArcs`] never changes.
     fn cmp_to(value: &Arc<T>) -> impl Fn(&Arc<T>) -> Ordering;
 }
 
 /// Values in an order, no two of them equal.
 ///
-/// A value is searched with a function that compares values to it.
+/// A value is searched with a function that compares values to it: `Less` for those in front of it.
 pub(crate) struct SortedArcs<T, O> {
     root: TreeNode<T>,
     order: PhantomData<O>,
@@ -132,7 +133,8 @@ impl<T> TreeNode<T> {
             Self::Leaf(values) => {
                 let at = values.partition_point(is_before);
                 if values.len() >= MAX_LEAF_LEN {
-                    // One value moves along: the new leaf then gets all values in between.
+                    // For a value behind the last one, only the last one moves: the new leaf then
+                    // gets all values up to the next leaf.
                     let is_behind = at >= MAX_LEAF_LEN;
                     return Ok(Some(if is_behind { 1 } else { MAX_LEAF_LEN / 2 }));
                 }
@@ -153,7 +155,8 @@ impl<T> TreeNode<T> {
                     return Ok(None);
                 };
                 if children.len() >= MAX_CHILDREN {
-                    // Only at the end of the tree: elsewhere every second leaf could make a node.
+                    // One only at the end of the tree: elsewhere every second leaf could then make
+                    // a node.
                     return Ok(Some(if is_last { 1 } else { MAX_CHILDREN / 2 }));
                 }
                 memory.inner.make_room(children)?;
