@@ -15,11 +15,11 @@ pub trait VecExt<T> {
     /// Removes the value at `at`, and moves those behind it.
     fn remove(&mut self, at: usize) -> Result<T, NoSuchValue>;
 
-    /// Appends a value, which is the error without capacity for it.
+    /// Appends a value. Without capacity for it, returns it as the error.
     fn push_within_capacity(&mut self, value: T) -> Result<(), T>;
 
-    /// Inserts a value at `at`, and moves those from there on. The value is the error without
-    /// capacity, or if `at` is beyond the end.
+    /// Inserts a value at `at`, and moves those from there on. Without capacity, or if `at` is
+    /// beyond the end, returns the value as the error.
     fn insert_within_capacity(&mut self, at: usize, value: T) -> Result<(), T>;
 
     /// Removes the values for which `keep` returns `false`.
@@ -40,8 +40,8 @@ impl<T, A: Allocator> VecExt<T> for Vec<T, A> {
 
     fn remove(&mut self, at: usize) -> Result<T, NoSuchValue> {
         let behind = self.len().checked_sub(at + 1).ok_or(NoSuchValue)?;
-        // SAFETY: The value at `at` is moved out, and the `behind` values after it move up, so the
-        // vector has one value less.
+        // SAFETY: The vector has `at + 1 + behind` values. The one at `at` is moved out, and the
+        // `behind` values after it move down, so each place below the new length has a value.
         unsafe {
             let place = self.as_mut_ptr().add(at);
             let value = place.read();
@@ -60,7 +60,8 @@ impl<T, A: Allocator> VecExt<T> for Vec<T, A> {
         if at > len || len >= self.capacity() {
             return Err(value);
         }
-        // SAFETY: There is capacity for one more value. Those from `at` on move by one.
+        // SAFETY: As just checked, `at` is not beyond the end, and there is capacity for one more
+        // value. Those from `at` on move up, so each place below the new length has a value.
         unsafe {
             let place = self.as_mut_ptr().add(at);
             ptr::copy(place, place.add(1), len - at);

@@ -108,7 +108,7 @@ impl MmWithUser {
     /// Lets a work queue drop the last reference, and take the address space apart. C:
     /// `mmput_async()`.
     pub fn into_mmput_async(me: ARef<Self>) -> ARef<MmWithUserAsync> {
-        // SAFETY: The count is passed on.
+        // SAFETY: The count is passed on. Both types have the layout of C's structure.
         unsafe { ARef::from_raw(ARef::into_raw(me).cast()) }
     }
 
@@ -172,7 +172,7 @@ pub struct MmapReadGuard<'a> {
 impl MmapReadGuard<'_> {
     /// The mapping of an address. C: `vma_lookup()`.
     pub fn vma_lookup(&self, vma_addr: usize) -> Option<&virt::VmaRef> {
-        // SAFETY: The lock is held, and keeps the mapping.
+        // SAFETY: The lock is held as long as the result borrows `self`, and keeps the mapping.
         unsafe {
             let vma = bindings::vma_lookup(self.mm.as_raw(), vma_addr);
             NonNull::new(vma).map(|vma| virt::VmaRef::from_raw(vma.as_ptr()))
@@ -182,7 +182,7 @@ impl MmapReadGuard<'_> {
 
 impl Drop for MmapReadGuard<'_> {
     fn drop(&mut self) {
-        // SAFETY: The lock is held.
+        // SAFETY: The guard holds the lock, and is on the thread that took it.
         unsafe { bindings::mmap_read_unlock(self.mm.as_raw()) };
     }
 }

@@ -21,7 +21,7 @@ impl SeqFile {
         unsafe { &*ptr.cast() }
     }
 
-    /// Writes formatted text. Text without room is dropped, and the file asked again.
+    /// Writes formatted text. Text without room is dropped, and seq_file requests the record again.
     pub fn call_printf(&self, args: fmt::Arguments<'_>) {
         // SAFETY: The reference keeps the file valid, and "%pA" takes a pointer to arguments.
         unsafe {

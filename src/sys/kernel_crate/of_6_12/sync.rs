@@ -25,7 +25,7 @@ pub use tree::sync::*;
 #[repr(transparent)]
 pub struct LockClassKey(Opaque<bindings::lock_class_key>);
 
-// SAFETY: It is an address for lockdep, which looks after what lies there.
+// SAFETY: Rust code takes only the address. lockdep serialises its own accesses.
 unsafe impl Sync for LockClassKey {}
 
 impl LockClassKey {
@@ -42,7 +42,7 @@ impl LockClassKey {
     }
 }
 
-/// A class of the place where this stands.
+/// A class of its own for each place of a call.
 #[macro_export]
 macro_rules! static_lock_class {
     () => {{

@@ -54,7 +54,8 @@ impl CurrentTask {
     /// The address space, until the task exits or execs.
     #[inline]
     pub fn mm(&self) -> Option<&MmWithUser> {
-        // SAFETY: Only the task itself changes the pointer, which keeps the address space.
+        // SAFETY: Only the task itself changes the pointer, for which it holds a reference to the
+        // address space.
         unsafe {
             let mm = (*self.as_ptr()).mm;
             NonNull::new(mm).map(|mm| MmWithUser::from_raw(mm.as_ptr()))

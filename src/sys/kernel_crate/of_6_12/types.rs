@@ -24,7 +24,7 @@ pub trait OpaqueExt<T> {
 
 impl<T> OpaqueExt<T> for Opaque<T> {
     fn zeroed() -> Self {
-        // SAFETY: Any bytes are valid.
+        // SAFETY: An `Opaque` allows any bytes.
         unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     }
 

@@ -88,8 +88,8 @@ impl UserSliceReader {
         if len > self.1 {
             return Err(EFAULT);
         }
-        // SAFETY: `out` has `len` bytes. The function checks the address, and returns what a fault
-        // leaves.
+        // SAFETY: `out` has `len` bytes. The function checks the address, and returns how many
+        // bytes a fault has left out.
         let left = unsafe {
             bindings::copy_from_user(out.as_mut_ptr().cast(), self.0 .0 as *const c_void, len)
         };
@@ -99,25 +99,25 @@ impl UserSliceReader {
         self.skip(len)
     }
 
-    /// As above, for initialised bytes.
+    /// Fills `out`. `EFAULT` if fewer bytes remain, or at a fault.
     pub fn read_slice(&mut self, out: &mut [u8]) -> Result {
         let (to, len) = (out.as_mut_ptr().cast(), out.len());
-        // SAFETY: Only initialised bytes are written.
+        // SAFETY: `out` is borrowed mutably, and `read_raw` writes only initialised bytes.
         self.read_raw(unsafe { core::slice::from_raw_parts_mut(to, len) })
     }
 
-    /// Reads a value.
+    /// Reads a value. `EFAULT` as for [`Self::read_slice`].
     pub fn read<T: FromBytes>(&mut self) -> Result<T> {
         let mut value = MaybeUninit::<T>::uninit();
         let (to, len) = (value.as_mut_ptr().cast(), size_of::<T>());
-        // SAFETY: The memory of the value.
+        // SAFETY: These are the bytes of `value`, which nothing else uses meanwhile.
         self.read_raw(unsafe { core::slice::from_raw_parts_mut(to, len) })?;
-        // SAFETY: All bytes are written, and all values of them are valid.
+        // SAFETY: All bytes are written, and by `FromBytes` all values of them are valid.
         Ok(unsafe { value.assume_init() })
     }
 
-    /// Reads a string, or as much of it as the range or `buf`, with its NUL, can have. C:
-    /// `strncpy_from_user()`.
+    /// Reads a string, or as much of it as the range or `buf`, with its NUL, can have. `EFAULT` at
+    /// a fault. C: `strncpy_from_user()`.
     pub fn strcpy_into_buf<'buf>(self, buf: &'buf mut [u8]) -> Result<&'buf CStr> {
         let room = buf.len().checked_sub(1).ok_or(EINVAL)?.min(self.1);
         // SAFETY: `buf` has more than `room` bytes. The function checks the address, and returns an
@@ -139,13 +139,13 @@ impl UserSliceReader {
 pub struct UserSliceWriter(UserPtr, usize);
 
 impl UserSliceWriter {
-    /// Writes a value.
+    /// Writes a value. `EFAULT` if fewer bytes remain, or at a fault.
     pub fn write<T: AsBytes>(&mut self, value: &T) -> Result {
         let len = size_of::<T>();
         let left = self.1.checked_sub(len).ok_or(EFAULT)?;
         let from = core::ptr::from_ref(value).cast();
-        // SAFETY: All bytes of the value are initialised. The function checks the address, and
-        // returns what a fault leaves.
+        // SAFETY: By `AsBytes` all bytes of the value are initialised. The function checks the
+        // address, and returns how many bytes a fault has left out.
         if unsafe { bindings::copy_to_user(self.0 .0 as *mut c_void, from, len) } != 0 {
             return Err(EFAULT);
         }

@@ -47,8 +47,9 @@ impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
         T: WorkItem<ID>,
     {
         pin_init!(Self {
-            // SAFETY: The memory is valid and pinned. The function is that of the item's pointer,
-            // by which the work is queued, and the timer that of delayed work.
+            // SAFETY: The memory is valid and pinned, and nothing uses it yet. `T::Pointer::run`
+            // takes the work that `T::Pointer` queues. The timer's function takes the timer of a
+            // `delayed_work`, which this one is.
             work <- Opaque::ffi_init(|work: *mut bindings::delayed_work| unsafe {
                 bindings::init_work_with_key(
                     &raw mut (*work).work,
@@ -97,12 +98,12 @@ macro_rules! impl_has_delayed_work {
             self.$field:ident
         }
     )*) => {$(
-        // SAFETY: See the other implementation.
+        // SAFETY: The `HasWork` below leads to the work of the field, a `DelayedWork`.
         unsafe impl$(<$($generics)+>)?
             $crate::workqueue::HasDelayedWork<$work_type $(, $id)?> for $self {}
 
-        // SAFETY: It only compiles if the field has the right type. The work of delayed work is at
-        // its start.
+        // SAFETY: The function compiles only if the field is a `DelayedWork` of this type. Both the
+        // offset and the function lead to its `work`.
         unsafe impl$(<$($generics)+>)?
             $crate::workqueue::HasWork<$work_type $(, $id)?> for $self
         {

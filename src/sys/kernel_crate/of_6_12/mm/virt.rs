@@ -27,8 +27,8 @@ impl VmaRef {
 
     /// See [`flags`].
     pub fn flags(&self) -> usize {
-        // SAFETY: The mapping does not change while the mmap lock is held. All members of the union
-        // are the flags.
+        // SAFETY: The mmap lock is held while `self` exists, and keeps the mapping from changing.
+        // All members of the union are the flags.
         unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags as usize }
     }
 }

@@ -14,7 +14,7 @@ pub trait ArcExt<T: ?Sized> {
 impl<T: ?Sized> ArcExt<T> for Arc<T> {
     #[inline]
     fn as_ptr(this: &Self) -> *const T {
-        // SAFETY: The copy has no count, and `into_raw` drops none.
+        // SAFETY: The copy owns no count, and is not dropped: `into_raw` consumes it.
         Arc::into_raw(unsafe { ptr::read(this) })
     }
 }

@@ -75,7 +75,7 @@ pub struct Atomic<T>(UnsafeCell<T>);
 
 // SAFETY: A number or an address, which is not followed here.
 unsafe impl<T: AtomicType> Send for Atomic<T> {}
-// SAFETY: All accesses are atomic.
+// SAFETY: All accesses through a shared reference are atomic.
 unsafe impl<T: AtomicType> Sync for Atomic<T> {}
 
 impl<T> Atomic<T> {
@@ -110,8 +110,8 @@ macro_rules! impl_atomic {
         impl<$($generics)*> Atomic<$type> {
             #[inline(always)]
             fn of_core(&self) -> &$of_core {
-                // SAFETY: The value lives as long as `self`, is aligned, and accessed by atomic
-                // operations only.
+                // SAFETY: The value lives as long as `self`, is aligned as its type, and by shared
+                // references accessed by atomic operations only.
                 unsafe { <$of_core>::from_ptr(self.as_ptr()) }
             }
 

@@ -33,7 +33,7 @@ pub struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: The mutex owns the value.
+// SAFETY: Sending the mutex sends its value. Any thread may use a mutex.
 unsafe impl<T: Send> Send for Mutex<T> {}
 // SAFETY: One task at a time uses the value, and may move it.
 unsafe impl<T: Send> Sync for Mutex<T> {}
@@ -94,21 +94,22 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: The mutex is held.
+        // SAFETY: By the invariants the mutex is held, so only this task uses the value.
         unsafe { &*self.mutex.value.get() }
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: The mutex is held, and the guard mutably borrowed.
+        // SAFETY: By the invariants the mutex is held, so only this task uses the value. The guard
+        // is mutably borrowed.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
 
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: The mutex is held.
+        // SAFETY: By the invariant the current task holds the mutex.
         unsafe { bindings::mutex_unlock(self.mutex.mutex.get()) };
     }
 }

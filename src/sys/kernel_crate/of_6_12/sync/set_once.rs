@@ -24,7 +24,7 @@ pub struct SetOnce<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: The value is owned.
+// SAFETY: Sending the cell sends the value that it owns.
 unsafe impl<T: Send> Send for SetOnce<T> {}
 // SAFETY: One task writes the value before others read it. Another task may drop it.
 unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
@@ -45,7 +45,7 @@ impl<T> SetOnce<T> {
         if self.state.load(Ordering::Acquire) != SET {
             return None;
         }
-        // SAFETY: The value exists by the invariant, and was written before.
+        // SAFETY: The value exists by the invariant. The acquire shows its whole content.
         Some(unsafe { (*self.value.get()).assume_init_ref() })
     }
 
@@ -55,7 +55,8 @@ impl<T> SetOnce<T> {
         if (self.state.compare_exchange(EMPTY, BEING_SET, order, order)).is_err() {
             return false;
         }
-        // SAFETY: Only one call comes here, and the value is not read before the store below.
+        // SAFETY: Only the call that changed `EMPTY` comes here, and the value is not read before
+        // the store below.
         unsafe { (*self.value.get()).write(value) };
         // INVARIANT: Just written.
         self.state.store(SET, Ordering::Release);
@@ -66,7 +67,8 @@ impl<T> SetOnce<T> {
 impl<T> Drop for SetOnce<T> {
     fn drop(&mut self) {
         if *self.state.get_mut() == SET {
-            // SAFETY: The value exists by the invariant, and is not used any more.
+            // SAFETY: The value exists by the invariant, and is dropped once, with the only
+            // reference to it.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }
