@@ -18,7 +18,8 @@
     unreachable_pub,
     unsafe_op_in_unsafe_fn
 )]
-// What bindgen makes of bitfields, a newer rustc has a lint for, which an older one does not know.
+// A newer rustc has a lint for the code that bindgen makes of bitfields. An older one does not know
+// that lint.
 #![allow(unknown_lints, unnecessary_transmutes)]
 
 // Types that the kernel crate has already: both sets of functions share them.

@@ -48,8 +48,8 @@ int user_events_add_exit_hook(void *exit_mm_release, struct user_events_exit_pro
 }
 
 /*
- * Waits for running calls. After a failure ftrace is disabled for good, and keeps the hook, whose
- * module must not be freed then: so this never returns.
+ * Removes the hook, and waits for running calls. May sleep. After a failure ftrace is disabled for
+ * good, and keeps the hook, whose module must not be freed then: so this never returns.
  */
 void user_events_remove_exit_hook(void)
 {

@@ -29,9 +29,10 @@ struct srcu_ctr;
 
 /*
  * A probe takes spinlocks. With PREEMPT_RT these sleep, which an RCU reader may do, but not code
- * with preemption off. So the probe is an RCU reader, for which the removal of probes waits as
- * well; ftrace waits for RCU tasks, and a task that waits for a spinlock counts as preempted. If
- * callers have preemption off, then only for the probe.
+ * with preemption off. So the probe becomes an RCU reader, for which the removal of probes waits as
+ * well, and turns preemption on, which its caller has off for the probe alone. The removal of the
+ * ftrace hook waits for RCU tasks, for which a task that waits for a spinlock counts as preempted.
+ * Returns whether preemption was off, for leave_probe().
  */
 static inline bool enter_probe(void)
 {

@@ -4,7 +4,7 @@
  * kernels with IBT or kCFI allow also to functions whose address the kernel never takes. A call
  * through a function pointer would be fatal there.
  *
- * Each call has the type of the kernel's prototype, and does nothing before it is linked.
+ * Each call has the type of the kernel's prototype, and must be linked before it is used.
  */
 
 #include <linux/kallsyms.h>

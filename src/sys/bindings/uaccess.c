@@ -8,7 +8,10 @@
 
 #include "bindings.h"
 
-/* Begins a read of @size bytes of user memory at *@from, in order, if that is allowed. */
+/*
+ * Begins access to @size bytes of user memory at *@from, which may change and must be read in
+ * ascending order. Returns whether the access is allowed.
+ */
 static __always_inline bool begin_read(const void __user **from, size_t size)
 {
 	if (can_do_masked_user_access()) {
@@ -20,7 +23,8 @@ static __always_inline bool begin_read(const void __user **from, size_t size)
 }
 
 /*
- * The u32 at @from, any address, or -EFAULT. With fault injection, as a copy. May sleep.
+ * Returns the u32 at @from, an unchecked address, or -EFAULT. Fault injection applies as to
+ * copy_from_user(). May sleep.
  */
 notrace s64 user_events_read_u32(const void __user *from)
 {
@@ -59,9 +63,9 @@ fault:
 	} while (0)
 
 /*
- * Copies @size bytes, at most 128, from @from, any address, and returns whether all were copied. In
- * order, which a masked address needs. The last words may overlap the previous ones, and win. With
- * fault injection, as a copy. May sleep.
+ * Copies @size bytes, at most 128, from @from, an unchecked address, and returns whether all were
+ * copied. Reads in ascending order, as a masked address requires. The last words may overlap the
+ * previous ones, and overwrite them. Fault injection applies as to copy_from_user(). May sleep.
  */
 notrace bool user_events_read_words(void *to, const void __user *from, size_t size)
 {
@@ -99,8 +103,8 @@ fault:
 }
 
 /*
- * Clears bits of a word of the current task's memory atomically, unless the page has to be faulted
- * in. Any context.
+ * Clears the bits of @mask in a word of the current task's memory atomically. Returns 0, or an error
+ * if the page has to be faulted in or the operation fails otherwise. Any context.
  */
 int user_events_clear_current(u32 __user *word, u32 mask)
 {
