@@ -185,7 +185,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         held: &mut EventMutexHeld,
     ) {
         self.files.remove(file, held);
-        // SAFETY: The trace core has not freed the file yet.
+        // SAFETY: The trace core frees the file after it has unregistered it, which it is doing in
+        // this call.
         unsafe { number::clear_was_enabled(file) };
         if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);

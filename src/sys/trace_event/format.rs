@@ -4,7 +4,7 @@
 //!
 //! C: `struct trace_event_fields`, and `get_fields` of `struct trace_event_class`
 //! (linux/trace_events.h). The trace core allocates the fields without charging them to the
-//! caller's memory cgroup, so the memory of the texts is larger by that much.
+//! caller's memory cgroup, so the memory of the texts, which is charged, is larger by that much.
 
 use super::super::bindings::{
     self,

@@ -26,7 +26,8 @@ use kernel::sync::Arc;
 /// An event that has got another one's number, and the other event.
 pub(super) type NumberMoved<O> = (KeptEvent<O>, Arc<TraceEvent<O>>);
 
-/// An event that has its number, and that the trace core does not know.
+/// An event that has its number, and that the trace core does not know. The drop frees the number,
+/// and sleeps.
 ///
 /// # Invariants
 ///

@@ -81,7 +81,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// The consumer gets the error, and does not attach.
     fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
-    /// Records start or cease to be wanted.
+    /// Records start or cease to be wanted. `event_mutex` is held.
     fn toggled(event: &Arc<TraceEvent<Self>>, held: &EventMutexHeld);
 
     /// Called on the work queue after [`TraceEvent::run_later`].

@@ -95,7 +95,8 @@ impl Instances {
 /// that call, and must not find it there. Used under `event_mutex`.
 struct StandIn(UnsafeCell<MaybeUninit<trace_event_call>>);
 
-// SAFETY: Used under `event_mutex`, and read by the trace core.
+// SAFETY: The module writes it under `event_mutex`, before the trace core can find it or with
+// `trace_event_sem` held, under which the trace core reads it.
 unsafe impl Sync for StandIn {}
 
 static STAND_IN: StandIn = StandIn(UnsafeCell::new(MaybeUninit::zeroed()));
@@ -159,7 +160,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         (self.consumer_state.get()).map_or(Instances::NONE, |state| *state.recorded_in.get(held))
     }
 
-    /// Calls `act` while the stand-in has the number.
+    /// Calls `act` while the stand-in has the number. Sleeps.
     ///
     /// # Safety
     ///

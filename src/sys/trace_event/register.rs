@@ -86,7 +86,8 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             }
         };
         if let Err(error) = added {
-            // This event may lack fields for printing. It had consumers, or `kept` would not exist.
+            // The number goes back, as this event may lack fields for printing. That does not fail:
+            // the other event, which was kept, has had consumers.
             let kept =
                 had_number.and_then(|kept| Some(numbered.give_number_to(kept, held).ok()?.0));
             return Err((error, kept));
