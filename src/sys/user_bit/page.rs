@@ -23,9 +23,9 @@ use kernel::types::NotThreadSafe;
 
 /// A mapped page of user memory.
 ///
-/// User programs change the words concurrently, with the atomics of their own languages, so Rust's
-/// own are used here, whose memory model is the same, or the kernel's. There are no references to
-/// plain data.
+/// User programs change the words concurrently. So there are no references to plain data, only
+/// atomic operations: the kernel's, or Rust's, whose memory model is that of the programs'
+/// languages.
 ///
 /// # Invariants
 ///
@@ -189,7 +189,8 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
         (false, false) => _ = word.fetch_and(!mask, Ordering::SeqCst),
         (true, _) => {
             let (word, mask) = (word.as_ptr().cast(), mask as i32);
-            // SAFETY: An `atomic_t` is only a number.
+            // SAFETY: The word is borrowed, aligned, and only accessed atomically. An `atomic_t` is
+            // a number of its size.
             unsafe {
                 if on {
                     kernel::bindings::atomic_fetch_or_release(mask, word);
@@ -203,13 +204,13 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
 
 /// Unpins a page that was just written.
 ///
-/// # Errors
-///
-/// See [`BitPage::write`].
-///
 /// A page that is dirty now is written back with the new bits: writeback clears the mark, with a
 /// full barrier, before it reads the page. The atomic operations of arm64 do not order their writes
 /// before a later read.
+///
+/// # Errors
+///
+/// See [`BitPage::write`].
 ///
 /// # Safety
 ///
