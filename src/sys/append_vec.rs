@@ -45,7 +45,7 @@ pub(crate) struct AppendVec<T, S> {
     appending: Mutex<S>,
 }
 
-// SAFETY: The vector owns its values.
+// SAFETY: Sending the vector sends its values and its state.
 unsafe impl<T: Send, S: Send> Send for AppendVec<T, S> {}
 // SAFETY: The vector lends shared references to values. A shared vector is changed under the mutex,
 // and a change is not read before `len` covers it. One thread may drop the value of another.
@@ -158,7 +158,8 @@ impl<T, S> AppendGuard<'_, T, S> {
     /// `ENOMEM`; `EMFILE` when no number is left.
     pub(crate) fn push(&mut self, value: T) -> Result<u32> {
         let place = self.reserve()?;
-        // SAFETY: The slot is valid, and not read while `len` does not cover it.
+        // SAFETY: `reserve` returns a slot of an allocated chunk, which holds no value and is not
+        // read while `len` does not cover it. The mutex is held.
         unsafe { (*place).write(value) };
         let number = self.vec.len.load(Relaxed);
         // INVARIANT: The value is in its place.

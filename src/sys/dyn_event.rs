@@ -39,13 +39,13 @@ use kernel::sync::atomic::{
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// The operations of `dynamic_events` on the events of one owner. `event_mutex` is held if a
-/// parameter proves that.
+/// The operations of `dynamic_events` on the events of one owner. All may sleep, and all but
+/// `create` are called with `event_mutex` held.
 pub(crate) trait DynEventOwner: TraceEventOwner {
     /// Data for the creation of events.
     type CreateData: Send + Sync + 'static;
 
-    /// A task has written a line that does not delete. `event_mutex` is not held.
+    /// A task has written a line that does not delete. `dyn_event_ops_mutex` is held.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ unsafe impl<O: DynEventOwner> Send for DynEvents<O> {}
 unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
 
 impl<O: DynEventOwner> DynEvents<O> {
-    /// The operations. An event's entry points here. The trace core's list of kinds, which links
-    /// its entries, has a copy.
+    /// The operations, to which the entries of events point. The trace core's list of kinds has a
+    /// copy, as it links its entries.
     pub(super) const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
         list: bindings::list_head {
             next: ptr::null_mut(),

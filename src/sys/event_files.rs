@@ -134,7 +134,8 @@ impl Drop for EventFiles {
     fn drop(&mut self) {
         let mut next = *self.head.get_mut();
         while let Some(entry) = NonNull::new(next) {
-            // SAFETY: A reader would borrow the list, of which this is the only reference.
+            // SAFETY: By the invariant each entry is a `KBox`. A reader would borrow the list, of
+            // which this is the only reference.
             let mut entry = unsafe { KBox::from_raw(entry.as_ptr()) };
             next = *entry.next.get_mut();
         }
@@ -155,7 +156,7 @@ unsafe extern "C" fn free_entry(rcu: *mut callback_head) {
     drop(unsafe { KBox::from_raw(rcu.cast::<Entry>()) });
 }
 
-/// Waits until all removed entries are freed, which takes the module's code.
+/// Waits until all removed entries are freed, which takes the module's code. May sleep.
 pub(crate) fn barrier() {
     // SAFETY: Process context, outside of read-side critical sections, which cannot sleep.
     unsafe { bindings::user_events_barrier_of_readers() };

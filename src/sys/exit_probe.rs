@@ -4,7 +4,8 @@
 //!
 //! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both
 //! fire in the task that leaves, before it drops its reference to the address space, and when it
-//! cannot return to user space there: any error in an exec after the second one kills the task.
+//! cannot return to user space there: any error in an exec after `sched_prepare_exec` kills the
+//! task.
 
 #[cfg(USER_EVENTS_KERNEL_6_12)]
 mod of_6_12;

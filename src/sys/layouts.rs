@@ -185,7 +185,7 @@ fn address(symbol: &Address) -> usize {
 
 /// Calls `look` with the kinds of dynamic events, and their lock held.
 fn with_ops_list<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T {
-    // SAFETY: The mutex was found.
+    // SAFETY: The mutex was found, as a `ResolvedSymbols` exists.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) };
     // SAFETY: The list was found, and its lock is held.
     look(unsafe { Entries::of(symbols::dyn_event_ops_list()) })
@@ -216,7 +216,7 @@ fn knows_dyn_event_operations(found: &ResolvedSymbols) -> bool {
 fn knows_dyn_events(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
-        // SAFETY: The mutex was found.
+        // SAFETY: The mutex was found, as a `ResolvedSymbols` exists.
         let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
         // SAFETY: The list was found, and its lock is held.
         unsafe { Entries::of(symbols::dyn_event_list()) }
@@ -278,7 +278,7 @@ fn knows_trace_arrays(_found: &ResolvedSymbols) -> bool {
     if tr != top {
         return false;
     }
-    // SAFETY: The mutex was found.
+    // SAFETY: The mutex was found, as a `ResolvedSymbols` exists.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
     // SAFETY: The function was found, has the type for which its call was compiled, and its lock is
     // held. `tr` is an instance: a live file points to it.

@@ -48,7 +48,7 @@ pub(crate) fn with_active_memcg<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     // caller that set the previous one still holds it.
     let before = unsafe { bindings::user_events_set_active_memcg(group) };
     let result = allocate();
-    // SAFETY: As above.
+    // SAFETY: As above. The reference to the cgroup, or NULL, is given back once.
     unsafe {
         bindings::user_events_set_active_memcg(before);
         bindings::user_events_mem_cgroup_put(group);

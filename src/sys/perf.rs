@@ -47,14 +47,15 @@ use kernel::sync::atomic::{
 const MAX_BUFFERED: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 const _: () = assert!(MAX_BUFFERED % 8 == 0);
 
-/// The largest sample: the last multiple of 8 that fits the header.
+/// The largest sample in bytes: the last multiple of 8 that fits the header.
 const MAX_SAMPLE: u64 = u16::MAX as u64 & !7;
 
 /// The largest record in a sample of nothing else, with the common fields.
 const MAX_RECORD_SIZE: usize =
     MAX_SAMPLE as usize - size_of::<perf_event_header>() - size_of::<u32>();
 
-/// The largest part of a sample for the counts of a group. C: `perf_event_validate_size()`.
+/// The largest part of a sample for the counts of a group, in bytes. C:
+/// `perf_event_validate_size()`.
 const MAX_GROUP_READ: u64 = 16 * 1024;
 
 /// The open perf events of a trace event. All of them get a record of more than [`MAX_BUFFERED`]
@@ -262,7 +263,7 @@ unsafe fn record_large(
     // A program gets the record also if no sample has room.
     let mut none = hlist_head::default();
     let head = if fits { head } else { &raw mut none };
-    // SAFETY: Preemption is off.
+    // SAFETY: Preemption is off, so the context belongs to this CPU until the submission.
     let context = unsafe { bindings::perf_swevent_get_recursion_context() };
     if context < 0 {
         return Err(NotRecorded::Missed);

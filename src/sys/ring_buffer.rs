@@ -192,8 +192,8 @@ impl EventFile<'_> {
             return NotRecorded::Unwanted;
         }
         if flags & TRIGGER_COND != 0 {
-            // The trace core's temporary buffer, which takes less, and which only triggers would
-            // have seen.
+            // The last try was with the trace core's temporary buffer, which takes less, and from
+            // which only triggers see the record.
             return NotRecorded::Missed;
         }
         // SAFETY: The ring buffer belongs to the instance of a live file.
@@ -206,7 +206,7 @@ impl EventFile<'_> {
 }
 
 /// Copies a payload to a record. A short one takes a few words from its start and a few from its
-/// end, which overlap, instead of a call of a function that counts.
+/// end, which overlap, instead of a call of `memcpy()`.
 ///
 /// # Safety
 ///

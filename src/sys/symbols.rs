@@ -221,10 +221,10 @@ impl ResolvedSymbols {
             return Err(EBUSY);
         }
         let lookup = kprobe_address(LOOKUP.name()).ok_or_else(|| LOOKUP.missing())?;
-        // SAFETY: In the first call of this function nothing else uses the static calls, which
-        // takes the value that is returned below. The function has the type of its declaration in
-        // linux/kallsyms.h, for which the call was compiled. Process context; the kernel warns if
-        // sleeping is not allowed.
+        // SAFETY: Nothing else uses the static calls: their use takes the value that the first call
+        // of this function, this one, returns below. The function has the type of its declaration
+        // in linux/kallsyms.h, for which the call was compiled. Process context; the kernel warns
+        // if sleeping is not allowed.
         unsafe { bindings::user_events_link_kallsyms_lookup_name(lookup.as_ptr()) };
         for symbol in &SYMBOLS {
             // SAFETY: The call was just linked.

@@ -10,7 +10,8 @@ use kernel::bindings::{
 };
 use kernel::prelude::*;
 
-/// Whether the current task may monitor the system. C: `perfmon_capable()` (linux/capability.h).
+/// Whether the current task may monitor the system. Process context. C: `perfmon_capable()`
+/// (linux/capability.h).
 pub(crate) fn perfmon_capable() -> bool {
     // SAFETY: `capable()` looks at the current task only, and may be called in process context,
     // which is where tasks call the module.

@@ -84,7 +84,7 @@ impl Waker {
 
 impl Drop for WakeTimer {
     fn drop(&mut self) {
-        // Also if `wake` is just rearming the timer. Waits for `wake`.
+        // Stops the timer also if `wake` is just rearming it, and waits for `wake`.
         // SAFETY: The timer is initialised by the invariant.
         unsafe { bindings::timer_delete_sync(self.0.timer.get()) };
     }

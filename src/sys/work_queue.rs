@@ -69,8 +69,9 @@ impl OwnedQueue {
         queue.enqueue(work)
     }
 
-    /// Queues delayed work, to a tick of the kernel's clock. Work that is pending keeps its time,
-    /// unless `delay` is 0: then it runs at once. Running work runs again afterwards. Any context.
+    /// Queues delayed work. `delay` is cut to milliseconds and rounded up to ticks of the kernel's
+    /// clock. Work that is pending keeps its time, unless `delay` is 0: then it runs at once.
+    /// Running work runs again afterwards. Any context.
     pub(crate) fn enqueue_after<T, const ID: u64>(&self, item: &Arc<T>, delay: Delta)
     where
         T: WorkItem<ID, Pointer = Delayed<T, ID>> + HasDelayedWork<T, ID> + Send + Sync + 'static,

@@ -43,8 +43,8 @@ pub(crate) unsafe trait WriteSource {
     /// `EFAULT` when not all of it can be read.
     fn read_rest(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
 
-    /// Fills `out` from the start of the rest without sleeping, and returns whether all of that is
-    /// in memory. `read_rest` starts at the same place afterwards.
+    /// Fills `out` from the start of the rest without sleeping, and returns whether all of `out`
+    /// was filled: not if a page is missing. `read_rest` starts at the same place afterwards.
     fn read_rest_nofault(&self, out: &mut [MaybeUninit<u8>]) -> bool;
 
     /// As [`Self::read_rest`], to where the payload of a record is in `memory`.
@@ -168,7 +168,7 @@ pub(super) enum IterSource<'a> {
     /// One segment of user memory, or two of which the first is the `u32`. A `writev()` of such two
     /// to ftrace takes 1593 instructions by the kernel's iterator, and 1437 without.
     User(UserBuf),
-    /// Kernel memory, as for a registered buffer of io_uring, and more segments.
+    /// Kernel memory, as of a registered buffer of io_uring, or other segments.
     Other(&'a mut IovIterSource<'a>),
 }
 

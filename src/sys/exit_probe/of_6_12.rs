@@ -34,7 +34,8 @@ impl ExitHook {
         if function.is_null() {
             return Err(ENOENT);
         }
-        // SAFETY: A kernel function. The rest is the safety requirement.
+        // SAFETY: Not NULL, so the address of `exit_mm_release()`. The rest is the safety
+        // requirement.
         to_result(unsafe { bindings::user_events_add_exit_hook(function, probe) })?;
         // INVARIANT: Just registered.
         Ok(Self(()))

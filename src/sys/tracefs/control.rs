@@ -25,7 +25,7 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 
-/// The operations of a file that takes writes and ioctls. `Self` is an open file.
+/// The operations of a file that takes writes and ioctls. May sleep. `Self` is an open file.
 pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// The data that all open files share.
     type Context: Send + Sync + 'static;
