@@ -118,7 +118,7 @@ impl<T, S> PinnedDrop for AppendVec<T, S> {
     /// one.
     fn drop(self: Pin<&mut Self>) {
         let len = self.len.load(Relaxed) as usize;
-        // SAFETY: This is the only reference.
+        // SAFETY: In the drop this is the only reference, so nothing changes the pointers.
         let chunks = unsafe { *self.chunks.get() };
         for (number, chunk) in chunks.into_iter().enumerate().rev() {
             if chunk.is_null() {

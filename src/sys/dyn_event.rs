@@ -84,8 +84,8 @@ impl<'a> Iterator for Args<'a> {
 /// The data for `create`, which gets the line only. Set while a [`DynEvents`] exists.
 static CREATE_DATA: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
 
-/// The module's kind of event, which `dynamic_events` knows from `publish` until the drop. There
-/// can be one only.
+/// The module's kind of event, which `dynamic_events` has from `publish` until the drop. There can
+/// be one only.
 ///
 /// # Invariants
 ///

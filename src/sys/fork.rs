@@ -111,7 +111,7 @@ impl<L: ForkListener> ForkProbe<L> {
         }
         // Allocated before the inheritance exists, whose drop may sleep.
         let Ok(reservation) = Reservation::<ChildWork<L>>::new_nofail() else {
-            // The child never runs without its inheritance, and its parent gets to know.
+            // The child never runs without its inheritance: it is killed, which its parent sees.
             // SAFETY: As above.
             unsafe { kill_child(child, L::INHERITANCES) };
             return;
@@ -147,6 +147,6 @@ unsafe fn kill_child(child: *mut task_struct, inheritances: &str) {
         let name = BStr::from_bytes(name.to_bytes());
         pr_warn!("no memory for the {inheritances} of {name}[{pid}]: killing it\n");
     }
-    // SAFETY: The child is alive.
+    // SAFETY: The child is alive: it does not run before this returns.
     unsafe { kernel::bindings::send_sig(kernel::bindings::SIGKILL as c_int, child, 1) };
 }

@@ -49,7 +49,7 @@ impl MmOwner {
     pub(crate) fn of(mm: &Mm) -> Option<Self> {
         let reader = rcu::read_lock();
         let leader = find(mm, &reader)?;
-        // SAFETY: `reader` keeps the task.
+        // SAFETY: `reader` keeps the task. `Task` has the layout of C's structure.
         let task = unsafe { &*leader.as_ptr().cast::<Task>() };
         let pid = task.tgid_nr_ns(current!().active_pid_ns());
         let mut name = [0; TASK_COMM_LEN];

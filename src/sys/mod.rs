@@ -2,10 +2,10 @@
 
 //! One safe type per kernel facility that the `kernel` crate lacks.
 //!
-//! This is the only directory with `unsafe` code. Nothing here knows user events, except [`uapi`],
-//! the ABI's header in Rust. From [`schema`](crate::schema) come the fields that the trace core
-//! gets, and the check of a record against them, which keeps the kernel from reading beyond the
-//! record.
+//! This is the only directory with `unsafe` code. Nothing here is specific to user events, except
+//! [`uapi`], the ABI's header in Rust. From [`schema`](crate::schema) come the fields that the
+//! trace core gets, and the check of a record against them, which keeps the kernel from reading
+//! beyond the record.
 //!
 //! An abstraction of the `kernel` crate can replace each file, with two exceptions: [`append_vec`]
 //! is a container of the module's own, and an out-of-tree module needs [`symbols`], [`layouts`],

@@ -129,6 +129,6 @@ impl<W: TaskWork> Reservation<W> {
 /// Between the release of the module at the end of a work and these instructions a task neither
 /// sleeps nor returns to user space, which is what `synchronize_rcu_tasks()` waits for.
 pub(super) fn barrier() {
-    // SAFETY: Process context.
+    // SAFETY: Waits only, in process context.
     unsafe { bindings::user_events_synchronize_rcu_tasks() };
 }

@@ -103,8 +103,8 @@ fault:
 }
 
 /*
- * Clears the bits of @mask in a word of the current task's memory atomically. Returns 0, or an error
- * if the page has to be faulted in or the operation fails otherwise. Any context.
+ * Clears the bits of @mask in a word of the current task's memory atomically. Returns 0, or an
+ * error if the page has to be faulted in or the operation fails otherwise. Any context.
  */
 int user_events_clear_current(u32 __user *word, u32 mask)
 {

@@ -90,7 +90,7 @@ impl<O: TraceEventOwner> KeptEvent<O> {
     /// The event, when another event or the trace core gets its number.
     pub(super) fn into_event(self) -> Arc<TraceEvent<O>> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped.
+        // SAFETY: `this` is not dropped, so the `Arc` is moved out of it once.
         unsafe { ptr::read(&this.0) }
     }
 }

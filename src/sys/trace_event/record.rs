@@ -103,7 +103,7 @@ impl<O: TraceEventOwner> EventRef<O> {
                 return false;
             }
             nul.fill(MaybeUninit::new(0));
-            // SAFETY: Both parts were written.
+            // SAFETY: Both parts, which are all of `room`, were written.
             let record = unsafe { slice::from_raw_parts(room.as_ptr().cast(), room.len()) };
             match self.ending(record.get(..payload_len).unwrap_or_default()) {
                 Ok(Ending::NeedsNul) if !self.has_chars => return false,

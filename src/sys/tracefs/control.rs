@@ -65,8 +65,8 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
         owner: this_module(),
-        // A write waits only for user memory. Without this flag io_uring asks 128 times whether a
-        // pollable file is ready for writing, which it always is, before a worker gets the write.
+        // A write waits only for user memory. Without this flag io_uring polls the file, which is
+        // always ready for writing, 128 times before a worker gets the write.
         fop_flags: bindings::USER_EVENTS_FOP_BUFFER_WASYNC,
         open: Some(Self::open),
         write: Some(Self::write),

@@ -35,7 +35,7 @@ pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &LoadComplete) -> Result<usize
 /// A reader's place in the listing is a cursor, which the open file has between two reads. It
 /// should contain keys of the listed objects, and no references. seq_file buffers about a page of
 /// text, and copies it to user space outside of these functions. It takes the text of a record as a
-/// whole, or asks for the record again if its buffer was too small.
+/// whole, or requests the record again if its buffer was too small.
 pub(crate) trait ListingFile: 'static {
     /// The listed objects.
     type Context: Send + Sync + 'static;
@@ -166,7 +166,7 @@ impl<T: ListingFile> SeqListing<T> {
             let seq = (*file).private_data.cast::<bindings::seq_file>();
             &*(*seq).private.cast_const().cast::<Reader<T>>()
         };
-        // SAFETY: An open file was published.
+        // SAFETY: Only a published file can be opened, and this one is open for the call.
         let complete = unsafe { LoadComplete::by_open_file() };
         let from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count);
         from_result(|| {
@@ -261,7 +261,7 @@ impl<T: ListingFile> SeqListing<T> {
     }
 }
 
-/// Writes text to a seq_file. Text without room in the buffer is dropped, and seq_file asks for the
+/// Writes text to a seq_file. Text without room in the buffer is dropped, and seq_file requests the
 /// record again.
 pub(crate) struct SeqWriter<'a>(&'a SeqFile, *mut bindings::seq_file);
 
