@@ -6,7 +6,7 @@
 //! shape. This module parses the description ([`Description`]), lays out the fields ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
 //! [`write_print_fmt`]) and decides whether a payload is a valid record ([`check_payload`]).
 //!
-//! It knows nothing of the kernel: it allocates nothing, takes no lock, never sleeps and can be
+//! It is independent of the kernel: it allocates nothing, takes no lock, never sleeps and can be
 //! called in any context. It is checked Rust only, and cannot panic, as all it reads comes from
 //! user space. The same files are part of the kernel module and of a host crate, where they are
 //! tested; so they name only [`core`] and, among themselves, `super`. Nothing here is for the tests

@@ -3,7 +3,7 @@
 //! The arguments of the ioctls.
 //!
 //! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both begin with
-//! their size, and may be larger than the module knows them if the rest is 0.
+//! their size, and may be larger than the module's own if the rest is 0.
 
 use crate::events::RegFlags;
 use crate::schema::MAX_DESCRIPTION;

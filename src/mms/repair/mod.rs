@@ -10,10 +10,10 @@
 //!   are there. It leaves a bit to itself after a pause, or to the writer that can bring in the
 //!   page.
 //! - [`Faults`](Writer::Faults): a work queue of its own, for anonymous memory and files in memory.
-//!   It asks for no wait (`FOLL_NOWAIT`), but the kernel may wait all the same. It leaves a bit to
-//!   itself after a pause.
-//! - [`Handlers`](Writer::Handlers): another work queue of its own, which asks handlers of
-//!   userfaultfd ([`userfaultfd`]). It leaves a bit to itself after a longer pause.
+//!   It faults pages in with `FOLL_NOWAIT`, but the kernel may wait all the same. It leaves a bit
+//!   to itself after a pause.
+//! - [`Handlers`](Writer::Handlers): another work queue of its own, which requests pages from
+//!   handlers of userfaultfd ([`userfaultfd`]). It leaves a bit to itself after a longer pause.
 //! - [`Tasks`](Writer::Tasks): the tasks of the mm, before they return to user space ([`by_task`]),
 //!   for file systems: the mm itself waits for its file system. A task leaves a bit to `Queue` if
 //!   the page takes too long, or the task is killed.
@@ -61,7 +61,7 @@ const FIRST_PAUSE: i64 = 10;
 /// The doublings up to the longest pause: 1.28 s.
 const BACKOFF_MAX_SHIFT: u32 = 7;
 
-/// The doublings up to the longest pause before a handler of userfaultfd is asked again: 10.24 s.
+/// The doublings up to the longest pause between requests to a handler of userfaultfd: 10.24 s.
 const HANDLER_BACKOFF_MAX_SHIFT: u32 = 10;
 
 /// The outcome of a writer's try at the bits of a page.
