@@ -264,7 +264,7 @@ impl Group {
                 }
                 return Err(error);
             }
-            self.events.get_mut(&mut held).count_format(&event);
+            self.events.get_mut(&mut held).advance_next_format(&event);
             return Ok(first);
         }
     }

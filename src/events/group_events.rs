@@ -92,7 +92,7 @@ impl GroupEvents {
     }
 
     /// Raises `next_format` above the number of the event, if the event is a format.
-    pub(super) fn count_format(&mut self, event: &Event) {
+    pub(super) fn advance_next_format(&mut self, event: &Event) {
         if let Naming::Multi(number) = event.naming() {
             self.next_format = number.saturating_add(1);
         }

@@ -88,8 +88,11 @@ impl ByteRate {
     #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
         let second = clock::seconds() << 32;
-        // The limit 0, none, wraps to the largest number.
-        let most_less_one = u64::from(self.per_second().wrapping_sub(1));
+        // Without a limit, if that was removed meanwhile, the count stays below the second's bits.
+        let most = match self.per_second() {
+            0 => u64::from(u32::MAX),
+            most => most.into(),
+        };
         let mut before = self.recorded.load(Relaxed);
         loop {
             // Another processor may have begun the next second already: that one goes on.
@@ -99,7 +102,7 @@ impl ByteRate {
                 (second, 0)
             };
             let used = used.saturating_add(len as u64);
-            if used.wrapping_sub(1) > most_less_one {
+            if used > most {
                 self.refused.fetch_add(1, Relaxed);
                 return Err(EDQUOT);
             }

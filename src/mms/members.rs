@@ -48,7 +48,7 @@ pub(super) struct Members<M> {
 /// A write to bits in the memory of members: `EnablerSet::members` is locked. The drop gives the
 /// write its number, if it may have changed a bit.
 pub(super) struct BitWriteGuard<'a, M> {
-    seqs: &'a Atomic<u64>,
+    seq: &'a Atomic<u64>,
     pub(super) by_key: MutexGuard<'a, RBTree<usize, Arc<M>>>,
     /// The write may have changed a bit in the memory of a member.
     pub(super) changed: bool,
@@ -59,7 +59,7 @@ impl<M> Drop for BitWriteGuard<'_, M> {
         if self.changed {
             let seq = BIT_WRITE_SEQ.fetch_add(1, Full).wrapping_add(1);
             // In the order of the numbers, as the lock is held.
-            self.seqs.store(seq, Release);
+            self.seq.store(seq, Release);
         }
     }
 }
@@ -89,7 +89,7 @@ impl<M> Members<M> {
     /// Begins a write to bits. May sleep. Inside of the lock of the event.
     pub(super) fn begin_write(&self) -> BitWriteGuard<'_, M> {
         BitWriteGuard {
-            seqs: &self.last_write,
+            seq: &self.last_write,
             by_key: self.by_key.lock(),
             changed: false,
         }
@@ -98,7 +98,7 @@ impl<M> Members<M> {
     /// As [`Self::begin_write`], without waiting for the lock.
     pub(super) fn try_begin_write(&self) -> Option<BitWriteGuard<'_, M>> {
         Some(BitWriteGuard {
-            seqs: &self.last_write,
+            seq: &self.last_write,
             by_key: self.by_key.try_lock()?,
             changed: false,
         })

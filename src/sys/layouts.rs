@@ -175,7 +175,7 @@ impl Functions {
 /// Whether this is the address of a function of the kernel, not of a module.
 fn is_function(function: usize) -> bool {
     let (start, end) = (address(&symbols::STEXT), address(&symbols::ETEXT));
-    start != 0 && (start..end).contains(&function)
+    (start..end).contains(&function)
 }
 
 /// An address as a number; 0 if it is unknown.

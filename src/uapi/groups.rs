@@ -75,8 +75,8 @@ pub(crate) struct Groups {
 /// The groups with a name.
 pub(super) struct NamedGroups {
     groups: SortedArcs<NamedGroup, ByGroupName>,
-    /// The sum of their event limits.
-    events: u32,
+    /// Of the most events of each.
+    sum_of_limits: u32,
     /// How many groups are to be removed with their last use. While there are any, the work is
     /// queued or runs.
     ending: usize,
@@ -131,7 +131,9 @@ impl NamedGroups {
     fn remove(&mut self, group: &Arc<NamedGroup>) -> Result {
         group.group.close_if_unused()?;
         self.groups.remove(ByGroupName::cmp_to(group));
-        self.events = self.events.saturating_sub(group.group.limits().events);
+        self.sum_of_limits = self
+            .sum_of_limits
+            .saturating_sub(group.group.limits().events);
         self.ending -= usize::from(group.group.is_ending());
         Ok(())
     }
@@ -147,7 +149,7 @@ impl Groups {
         let max_events = SysctlU32::new(c"user_events_groups_max", DEFAULT_GROUPS_MAX_EVENTS)?;
         let named = NamedGroups {
             groups: SortedArcs::new(),
-            events: 0,
+            sum_of_limits: 0,
             ending: 0,
             pause: RECHECK_DELAY,
         };
@@ -199,15 +201,15 @@ impl Groups {
         };
         let limits = options.over(before.unwrap_or(GroupLimits::DEFAULT));
         let had = before.map_or(0, |before| before.events);
-        let events = (named.events.saturating_sub(had)).saturating_add(limits.events);
-        if limits.events > had && events > self.max_events.get() {
+        let sum = (named.sum_of_limits.saturating_sub(had)).saturating_add(limits.events);
+        if limits.events > had && sum > self.max_events.get() {
             return Err(EMFILE);
         }
         match found {
             Some(group) => group.group.set_limits(limits)?,
             None => self.create(&mut named.groups, name, limits, complete)?,
         }
-        named.events = events;
+        named.sum_of_limits = sum;
         Ok(())
     }
 

@@ -68,7 +68,7 @@ pub(crate) fn write(
     let result = if wanted.has_limit() {
         write_rate_limited(event, cache, payload_len, source)
     } else {
-        write_short(event, cache, payload_len, source)
+        write_unlimited(event, cache, payload_len, source)
     };
     if result.is_err() {
         event.count_failed_write();
@@ -79,7 +79,7 @@ pub(crate) fn write(
 /// Records a payload of a group without a limit of bytes. Out of line, so that a write that ends
 /// earlier does not pay for the buffer.
 #[inline(never)]
-fn write_short(
+fn write_unlimited(
     event: &EventRef,
     cache: &RecordBufCache,
     payload_len: usize,

@@ -38,6 +38,8 @@ const NEEDED: &[&str] = &[
     "def_chr_fops",
     "cd_forget",
     "print_event_fields",
+    "_stext",
+    "_etext",
     "find_event_file",
     "tracing_reset_all_online_cpus",
 ];
@@ -143,8 +145,6 @@ fn each_that_is_missing_is_named_and_nothing_is_loaded() {
 fn each_by_which_structures_are_known_is_needed() {
     let module = Module::new();
     for (name, structure) in [
-        ("_stext", "struct dyn_event_operations"),
-        ("_etext", "struct dyn_event_operations"),
         ("eprobe_dyn_event_show", "struct dyn_event_operations"),
         ("eprobe_dyn_event_is_busy", "struct dyn_event_operations"),
         ("eprobe_dyn_event_release", "struct dyn_event_operations"),
