@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Other ways to record, beside this module: read, printed and judged. Two machines count them,
-//! with a kernel each.
+//! Reads, prints and judges the costs of other ways to record beside this module's, counted on two
+//! machines, each with its own kernel.
 
 use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
@@ -13,11 +13,12 @@ use crate::rows::ALTERNATIVES;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Multiple of the stored count that our own rows may be: on the same kernels, and on others.
+/// Largest allowed multiple of the stored count of the module's rows: with the same kernels, and
+/// with others.
 const SAME: f64 = 1.01;
 const OTHER: f64 = 1.03;
 
-/// Instructions that they may be more in any case: another build has another layout in memory.
+/// Growth in instructions that is always allowed: another build has another memory layout.
 const ANYWAY: f64 = 2.0;
 
 /// Note on the two rows of probes.
@@ -57,7 +58,7 @@ fn cells(rows: &Rows, way: &Way) -> Vec<String> {
     (0..KERNELS.len()).flat_map(of_kernel).collect()
 }
 
-/// The part of table.txt.
+/// Formats the rows for table.txt.
 pub fn text(rows: &Rows) -> String {
     let mut text = String::new();
     let [(_, stock), (_, small)] = KERNELS;
@@ -100,7 +101,7 @@ fn least(rows: &Rows, payload: &str, kernel: usize) -> Option<&'static str> {
     costs.min_by_key(|(cost, _)| *cost).map(|(_, way)| way.text)
 }
 
-/// The table that performance.rst quotes.
+/// Formats the table that performance.rst quotes.
 pub fn quoted(rows: &Rows) -> String {
     let mut heads = vec!["recorded by".to_string()];
     for (_, kernel) in KERNELS {
@@ -127,7 +128,7 @@ pub fn quoted(rows: &Rows) -> String {
     text
 }
 
-/// The chart: for each kernel its name, and the cost of each way for each payload.
+/// Returns the bars of the chart: for each kernel, the cost of each way for each payload.
 pub fn bars(rows: &Rows) -> Vec<Bars> {
     let of_kernel = |(kernel, (_, name)): (usize, &(&str, &'static str))| {
         let of_way = |way: &Way| {
@@ -144,7 +145,7 @@ pub fn bars(rows: &Rows) -> Vec<Bars> {
     KERNELS.iter().enumerate().map(of_kernel).collect()
 }
 
-/// Judges our own rows by the stored ones. The others are not judged.
+/// Judges the module's rows by the stored ones. Other rows only need to be measured.
 pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
     let mut verdict = Verdict::default();
     if !now.has(ALTERNATIVES.0) {
@@ -181,7 +182,7 @@ mod tests {
 
     const KERNEL: &str = "1-a";
 
-    /// All rows: ours are 1000 and 500, LTTng's less and more, the others more.
+    /// All rows: recording costs the module 1000 and 500, LTTng 900 for 12 bytes, all others 2000.
     fn table() -> Table {
         let count = |key: &str| match key {
             "user_events.off" => [2, 2],
@@ -311,7 +312,7 @@ mod tests {
             small.rows[1],
             ("LTTng-UST", false, vec![Some(900), Some(2000)])
         );
-        // A semaphore has no record.
+        // The semaphore has no payload, so it has no bar.
         assert_eq!(stock.rows.len(), WAYS.len() - 1);
         let drawn = crate::chart::alternatives(&[]);
         assert!(drawn.ends_with("</svg>\n"));

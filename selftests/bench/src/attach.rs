@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_SAMPLE_RAW: u64 = 1 << 10;
-/// The first version of the attributes that the kernel takes.
+/// `PERF_ATTR_SIZE_VER0`
 const ATTRIBUTES_SIZE: usize = 64;
 const PERF_RECORD_LOST: u32 = 2;
 
 /// `_IOW('$', 8, u32)`
 const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
-/// Offsets of the kernel's and of our position in the first page of the ring.
+/// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = 4096;
 const RING: usize = 64 * PAGE;
 
-/// perf attached to an event, for this process.
+/// A perf event of this process on a trace event.
 pub struct Perf {
     file: File,
     program: Option<File>,
@@ -42,7 +42,7 @@ impl Perf {
         put(0, &PERF_TYPE_TRACEPOINT.to_ne_bytes());
         put(4, &(ATTRIBUTES_SIZE as u32).to_ne_bytes());
         put(8, &id.to_ne_bytes());
-        // A sample for each record.
+        // `sample_period`: a sample for each record.
         put(16, &1u64.to_ne_bytes());
         put(24, &PERF_SAMPLE_RAW.to_ne_bytes());
         Perf {
@@ -53,14 +53,14 @@ impl Perf {
         }
     }
 
-    /// Samples into a ring.
+    /// Opens a perf event with a ring for its samples.
     pub fn sample(name: &str) -> Perf {
         let mut perf = Perf::new(name);
         perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING).expect("the ring"));
         perf
     }
 
-    /// Runs a program that does nothing.
+    /// Opens a perf event with an eBPF program that does nothing.
     pub fn with_program(name: &str) -> Perf {
         // r0 = 0; exit
         const PROGRAM: [u64; 2] = [0xb7, 0x95];
@@ -72,7 +72,7 @@ impl Perf {
         perf
     }
 
-    /// Runs of the program while the kernel counted them.
+    /// Returns the runs of the program, which the kernel counts while `bpf_stats_enabled` is set.
     pub fn runs(&self) -> u64 {
         let program = self.program.as_ref().expect("a program");
         let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
@@ -82,7 +82,7 @@ impl Perf {
         runs.unwrap_or_else(|| panic!("the kernel does not tell how often a program ran: {text}"))
     }
 
-    /// Consumes all samples, and counts those without room.
+    /// Consumes all samples, and counts the lost ones.
     pub fn skip(&self) {
         let ring = self.ring.as_ref().expect("a ring");
         let head = ring.long(DATA_HEAD).load(Ordering::Acquire);
@@ -101,7 +101,7 @@ impl Perf {
         ring.long(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    /// Number of losses.
+    /// Returns the number of lost samples.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -113,7 +113,7 @@ extern "C" fn probed(value: u64) {
     std::hint::black_box(value);
 }
 
-/// A uprobe with one argument on a function of ours, with ftrace attached.
+/// A uprobe with one argument on a function of this program, recorded by ftrace.
 pub struct Uprobe(());
 
 impl Uprobe {
@@ -143,12 +143,12 @@ impl Drop for Uprobe {
     }
 }
 
-/// A USDT probe in a function of ours, with ftrace attached.
+/// A USDT probe in a function of this program, recorded by ftrace.
 pub struct UserProbe(sys::ProbePlace);
 
 impl UserProbe {
-    /// `fields` are the argument registers in its line, and `trace` is the text of a record with
-    /// these arguments.
+    /// `fields` is the part of the probe's definition with the arguments, `trace` the text of a
+    /// record with these arguments.
     pub fn new(
         place: sys::ProbePlace,
         fields: &str,
@@ -167,7 +167,7 @@ impl UserProbe {
         probe
     }
 
-    /// Executes the place of the probe.
+    /// Executes the probed instruction.
     #[inline(always)]
     pub fn pass(&self, arguments: [u64; 3]) {
         self.0.pass(arguments);
@@ -188,7 +188,7 @@ pub fn has_calls_for_probes() -> bool {
     maps.contains("[uprobes-trampoline]")
 }
 
-/// Offset in the program's file of an address of its code.
+/// Returns the offset in the program's file of a code address.
 fn file_offset(address: usize) -> usize {
     let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");
     let found = maps.lines().find_map(|line| {

@@ -4,11 +4,12 @@
 
 use std::fmt::Write;
 
-/// Providers of user_events, and their colours.
+/// Names and colours of the two implementations.
 const C: (&str, &str) = ("C", "#b35806");
 const OURS: (&str, &str) = ("module", "#2166ac");
 
-/// The start of a picture, in pixels; dark text on white, on any background.
+/// Begins a picture of this size in pixels. Its white background keeps the dark text readable on
+/// any page.
 fn begin(width: usize, height: usize, title: &str) -> String {
     let mut svg = String::new();
     let _ = writeln!(
@@ -39,8 +40,8 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
     );
 }
 
-/// A bar for each ratio of ours to C's, on a logarithmic axis: a tenth and ten times are as far
-/// from the middle.
+/// Draws a bar for each ratio of the module's count to C's. The axis is logarithmic, so that a
+/// tenth and ten times are equally far from the middle.
 pub fn ratios(rows: &[(String, f64)]) -> String {
     const LEFT: f64 = 540.0;
     const WIDTH: f64 = 480.0;
@@ -89,7 +90,7 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
     svg
 }
 
-/// Costs of one operation by number of registrations: C's and ours.
+/// Costs of one operation: number of registrations, C's cost, the module's cost.
 pub struct Growth {
     pub what: &'static str,
     pub points: Vec<(f64, f64, f64)>,
@@ -106,7 +107,7 @@ fn step(most: f64) -> f64 {
     }
 }
 
-/// A panel for each operation; both axes begin with zero.
+/// Draws a panel for each operation. Both axes begin at zero.
 pub fn growth(panels: &[Growth]) -> String {
     const SIDE: f64 = 250.0;
     const GAP: f64 = 70.0;
@@ -154,7 +155,7 @@ pub fn growth(panels: &[Growth]) -> String {
     svg
 }
 
-/// Costs of the ways to record on a kernel: name, whether it is ours, costs.
+/// Costs of the ways to record on a kernel: name, whether it is the module, cost of each payload.
 pub struct Bars {
     pub kernel: &'static str,
     pub rows: Vec<(&'static str, bool, Vec<Option<u64>>)>,
@@ -163,7 +164,7 @@ pub struct Bars {
 /// Opacity of the bars of the payloads.
 const PAYLOADS: [(&str, &str); 2] = [("12 bytes", "1"), ("100-byte string", "0.5")];
 
-/// A panel for each kernel, with a bar for each way and payload.
+/// Draws a panel for each kernel, with a bar for each way and payload.
 pub fn alternatives(kernels: &[Bars]) -> String {
     const LEFT: f64 = 250.0;
     const WIDTH: f64 = 330.0;
@@ -232,7 +233,7 @@ fn stroke(colour: &str) -> String {
     format!("stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"")
 }
 
-/// Points, joined if they are more than two: nothing is measured between.
+/// Draws points. Two points are not joined, as nothing is measured between them.
 fn curve(svg: &mut String, points: &[(f64, f64)], colour: &str) {
     if points.len() > 2 {
         for pair in points.windows(2) {
@@ -247,7 +248,7 @@ fn curve(svg: &mut String, points: &[(f64, f64)], colour: &str) {
     }
 }
 
-/// 1000000 as 1M.
+/// Shortens a number: 1000000 is 1M.
 fn short(number: f64) -> String {
     match number {
         _ if number >= 1e6 => format!("{}M", number / 1e6),

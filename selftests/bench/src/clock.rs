@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Multiple of C's time that the kernel's part of a row may take: times of busy machines are not
-/// exact.
+/// Largest allowed multiple of C's time in the kernel's part of a row. Times vary on a busy host.
 const LIMIT: f64 = 1.05;
 
 /// A row: the end of its key, its title, and the row of the same call without user_events, whose
@@ -93,7 +92,7 @@ fn print(title: &str, c: [f64; 2], ours: [f64; 2], common: Option<[f64; 2]>) -> 
     ratio
 }
 
-/// Makes the table.
+/// Prints the table.
 ///
 /// # Errors
 ///
@@ -119,8 +118,8 @@ pub fn table(directory: &str) -> Result<(), String> {
                 "" => None,
                 key => both(&format!("{part}.{key}")).map(|(c, ours)| Some([c[0], ours[0]]))?,
             };
-            // The entry is nearly all of a program's time: the difference of two such times means
-            // nothing.
+            // Entering the kernel takes nearly all of a program's time, so the difference of two
+            // such times shows nothing.
             let own = common.filter(|_| part == "kernel");
             let ratio = print(title, c, ours, own);
             if own.is_some() {

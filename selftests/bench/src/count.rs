@@ -29,7 +29,7 @@ pub fn median(times: usize, work: impl FnMut()) -> u64 {
     median_then(times, work, || ())
 }
 
-/// The same; `after` runs after each, uncounted.
+/// Like [`median`]; `after` runs after each run, uncounted.
 pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()) -> u64 {
     let counts = (0..times).map(|_| {
         let (count, ()) = of(&mut work);
@@ -39,13 +39,12 @@ pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()
     median_of(counts.collect())
 }
 
-/// The median.
 pub fn median_of(mut counts: Vec<u64>) -> u64 {
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-/// Instructions of all tasks but the idle ones, per run of `work`, with work queues and grace
+/// Instructions of all tasks but the idler, per run of `work`, including work queues and grace
 /// periods. `work` may sleep.
 pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
@@ -63,8 +62,8 @@ pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     (end - start).saturating_sub(idle) / times
 }
 
-/// Instructions of all tasks but the idle ones, of `work` and of the work that it leaves to others,
-/// until that ends. `work` may sleep.
+/// Instructions of all tasks but the idler, of `work` and of its deferred work, until that ends.
+/// `work` may sleep.
 pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
     settle();
     let start = busy();
@@ -77,7 +76,7 @@ pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
         settle();
         settled += 1;
         let now = busy();
-        // The first settling belongs to no work.
+        // `idle` was counted without any work.
         let is_quiet = now - end < 2 * idle;
         end = now;
         if is_quiet {
@@ -87,8 +86,7 @@ pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
     (end - start).saturating_sub(idle * (1 + settled))
 }
 
-/// Lets others do the work left to them, and ends the scheduler's penalty for a process that rarely
-/// sleeps.
+/// Lets deferred work run, and ends the scheduler's penalty for a process that rarely sleeps.
 pub fn settle() {
     if let Some(shift) = SHIFT.get() {
         sys::spin(*shift);
@@ -96,8 +94,8 @@ pub fn settle() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// Rounds to spin before each measurement, which moves the ticks of the clock: shows their part in
-/// a count.
+/// Rounds to spin before each measurement. They shift the timer's ticks, which shows the ticks'
+/// part in a count.
 static SHIFT: OnceLock<u64> = OnceLock::new();
 
 /// Sets the rounds, for this process and its children.
@@ -113,18 +111,17 @@ pub fn start_idler() {
     IDLER.get_or_init(sys::fork_idler);
 }
 
-/// Instructions of all tasks but the idle ones.
+/// Instructions of all tasks but the idler.
 pub fn busy() -> u64 {
     let idler = *IDLER.get().expect("the idler");
     sys::time_stamp() - sys::cpu_time_of(idler)
 }
 
-/// The mean.
 pub fn mean(counts: &[u64]) -> u64 {
     counts.iter().sum::<u64>() / counts.len() as u64
 }
 
-/// The reason why the clocks do not count instructions, if they do not.
+/// Returns the reason if the clocks do not count instructions.
 pub fn obstacle() -> Option<String> {
     // Two instructions a round.
     const ROUNDS: u64 = 1_000_000;

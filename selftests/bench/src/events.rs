@@ -50,7 +50,7 @@ fn data_named(name: &str) -> File {
     file.unwrap_or_else(|error| panic!("open {name}: {error}"))
 }
 
-/// A group of events, beside the first. C has none.
+/// A group of events other than the first. C has no groups.
 pub struct Group(String);
 
 impl Group {
@@ -71,7 +71,8 @@ impl Group {
         format!("user_events_{}/{name}", self.0)
     }
 
-    /// Removes the group, after its users have ended: their last events may take a while to go.
+    /// Removes the group after its users have ended. Retries, as their last events are freed with a
+    /// delay.
     pub fn remove(self) {
         for _ in 0..1000 {
             match Group::line(&format!("-:{}\n", self.0)) {
@@ -104,13 +105,12 @@ impl Words {
         &raw const self.0[at] as u64
     }
 
-    /// The first word of a page.
+    /// Returns the index of the first word that begins a page.
     pub fn first_of_page(&self) -> usize {
         let into_page = self.address(0) as usize % 4096;
         (4096 - into_page) % 4096 / 4
     }
 
-    /// A word.
     pub fn word(&self, at: usize) -> &AtomicU32 {
         &self.0[at]
     }
@@ -129,7 +129,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The request of an event of this description, and of bit 0 of a word.
+    /// Requests an event of this description, with bit 0 of a word.
     pub fn new(text: &str, words: &Words, at: usize) -> Request {
         let text = CString::new(text).expect("a description");
         Request {
@@ -153,32 +153,32 @@ impl Request {
         }
     }
 
-    /// Sets the bit of the request.
+    /// Changes the bit to register.
     pub fn set_bit(&mut self, words: &Words, at: usize, bit: u8) {
         let address = words.address(at);
         (self.register.enable_addr, self.register.enable_bit) = (address, bit);
         (self.unregister.disable_addr, self.unregister.disable_bit) = (address, bit);
     }
 
-    /// Registers; returns what the call returns.
+    /// Registers; returns the result of the ioctl.
     #[inline]
     pub fn register(&mut self, file: &File) -> i32 {
         sys::ioctl(file, DIAG_IOCSREG, &mut self.register)
     }
 
-    /// Unregisters; returns what the call returns.
+    /// Unregisters; returns the result of the ioctl.
     #[inline]
     pub fn unregister(&mut self, file: &File) -> i32 {
         sys::ioctl(file, DIAG_IOCSUNREG, &mut self.unregister)
     }
 
-    /// The index to write with.
+    /// Returns the write index of the registration.
     pub fn index(&self) -> u32 {
         self.register.write_index
     }
 }
 
-/// Twelve bytes of payload, the same as the kernel's own sample.
+/// Describes an event with 12 bytes of payload, like the kernel's sample.
 pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
@@ -199,7 +199,7 @@ pub fn set(name: &str, file: &str, value: &str) {
         .unwrap_or_else(|error| panic!("{value} to {file} of {name}: {error}"));
 }
 
-/// ftrace's switch of an event.
+/// The file `enable` of an event.
 pub struct Switch(File);
 
 impl Switch {
@@ -215,15 +215,15 @@ impl Switch {
     }
 }
 
-/// Waits until no event is left: events of ended users may take a while to go.
+/// Waits until no event is left: events of ended users are freed with a delay.
 ///
-/// Not by the status file: C lists events there without the lock under which it frees them, and
-/// reads freed memory.
+/// Does not read the status file: C lists events there without the lock under which it frees them,
+/// and reads freed memory.
 pub fn wait_until_none() {
     wait_until_none_by(Duration::from_millis(10));
 }
 
-/// Waits likewise, with this interval. Returns the number of looks.
+/// Like [`wait_until_none`], with this interval. Returns the number of polls.
 pub fn wait_until_none_by(interval: Duration) -> u64 {
     let none = || {
         let listing = File::open(format!("{TRACING}/dynamic_events"));

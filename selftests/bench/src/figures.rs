@@ -19,7 +19,7 @@ pub struct Figure {
     pub floor: Option<u64>,
 }
 
-/// Costs on the stock kernel and on the small one, which have no part in the comparison with C.
+/// Costs on the stock kernel and on the small one. They are not compared with C.
 pub type OnBoth = [u64; 2];
 
 pub fn ratio(ours: u64, other: u64) -> f64 {
@@ -27,32 +27,32 @@ pub fn ratio(ours: u64, other: u64) -> f64 {
 }
 
 impl Figure {
-    /// Our figure as a part of the other.
+    /// Returns the module's figure divided by the other.
     pub fn ratio(&self) -> Option<f64> {
         self.other.map(|other| ratio(self.ours, other))
     }
 
-    /// The own parts of C and of the module.
+    /// Returns the parts of C and of the module above the floor.
     pub fn own(&self) -> Option<(u64, u64)> {
         let (other, floor) = (self.other?, self.floor?);
         Some((other.saturating_sub(floor), self.ours.saturating_sub(floor)))
     }
 
-    /// Our own part as a part of C's.
+    /// Returns the module's own part divided by C's.
     pub fn own_ratio(&self) -> Option<f64> {
         self.own().map(|(other, ours)| ratio(ours, other))
     }
 
-    /// Our figure without the floor, if a floor is known.
+    /// Returns the module's figure above the floor, or all of it if there is no floor.
     pub fn own_part(&self) -> u64 {
         self.ours.saturating_sub(self.floor.unwrap_or(0))
     }
 }
 
-/// All of a table.
+/// The figures of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The two kernels of the table. Without, no kernel is the same.
+    /// Identifies the two kernels. If None, no other table is of the same kernels.
     pub kernel: Option<String>,
     /// The groups that were measured, if not all.
     pub groups: Option<String>,
@@ -85,7 +85,7 @@ impl Table {
         Table::parse(&text).map_err(|line| format!("{path}: {line}"))
     }
 
-    /// Reads the text of table.json. Fails with the first line that is no line of a table.
+    /// Parses the text of table.json. The error is the first invalid line.
     pub fn parse(text: &str) -> Result<Table, String> {
         let mut table = Table::default();
         let is_row = |line: &&str| !matches!(line.trim(), "[" | "]" | "");
@@ -159,7 +159,7 @@ impl Table {
     }
 }
 
-/// A row as JSON, where `kind` names `key`.
+/// Formats a row as JSON, with `key` in the field `kind`.
 fn json_row(kind: &str, key: &str, figure: &Figure) -> String {
     let mut fields = vec![format!("\"{kind}\": \"{key}\"")];
     if let Some(other) = figure.other {

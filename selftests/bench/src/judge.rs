@@ -2,9 +2,9 @@
 
 //! Judges a table by the limits, and by the stored figures.
 //!
-//! Most of a row is the common work of both kernels, so growth is compared with our own part. In
-//! the comparison with stored figures C's figure fails no row: some of C's rows change by a fifth
-//! by themselves. Only on another kernel, whose own part may have grown, does a ratio allow a
+//! Most of a row's count is common to both kernels, so growth is compared with the module's own
+//! part. C's figures fail no comparison with stored figures, as some of C's rows change by a fifth
+//! by themselves. Only on another kernel, whose own part may have grown, does the ratio allow a
 //! larger count.
 
 #[cfg(test)]
@@ -16,21 +16,21 @@ use crate::rows::exceeded::{Exceeded, EXCEEDED};
 use crate::rows::row::{Judged, Limit, Row};
 use crate::rows::table::{ALONE, ALONE_JUDGED, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
 
-/// Multiple of the stored own part that our own part may be.
+/// Largest allowed multiple of the stored own part.
 const OWN: f64 = 1.03;
 
-/// Growth of a call that is allowed, though it is the same in every run: another build has another
-/// layout in memory.
+/// Allowed growth of a call. Its count is the same in every run, but another build has another
+/// memory layout.
 const CALL: f64 = 0.003;
 
-/// Difference of two runs, as a part of the row and of its floor: the own part is their difference,
-/// and each moves a little.
+/// Allowed difference of two runs, as a part of the row plus its floor. The own part is their
+/// difference, and both vary a little.
 const REPEATS: f64 = 0.005;
 
-/// Multiple of its limit that a ratio may be, if two runs may differ.
+/// Largest allowed multiple of a limit for rows that vary between runs.
 pub const NOISE: f64 = 1.003;
 
-/// Multiple of the listed ratio that an exceeded limit may reach.
+/// Largest allowed multiple of the listed ratio of an exceeded limit.
 const FURTHER: f64 = 1.01;
 
 /// The result of judging.
@@ -49,7 +49,8 @@ impl Verdict {
     }
 }
 
-/// Our figure as a multiple of the limit's base, and the limit. None if not measured.
+/// Returns the module's figure as a multiple of the limit's base, and the limit. None if not
+/// measured.
 pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
     let figure = table.figures.get(row.key)?;
     match limit {
@@ -69,12 +70,13 @@ fn moves(row: &Row) -> f64 {
     }
 }
 
-/// Whether the limit is exceeded by more than two runs may differ.
+/// Whether the limit is exceeded by more than the difference of two runs.
 pub fn is_beyond(row: &Row, times: f64, most: f64) -> bool {
     times > most * moves(row)
 }
 
-/// Whether the limit is kept by as much. Between the two, the row may be listed as exceeded or not.
+/// Whether the ratio is below the limit by at least that difference. In between, the row may be
+/// listed as exceeded or not.
 fn is_within(row: &Row, times: f64, most: f64) -> bool {
     times * moves(row) <= most
 }
@@ -116,7 +118,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     let mut verdict = Verdict::default();
     for row in rows.iter().filter(|row| table.has(row.group)) {
         for limit in row.limits {
-            // Its base may not be among the groups of this run.
+            // A limit is skipped if its base is not in a measured group.
             let of_group = match limit {
                 Limit::OfC(_) => Some(row.group),
                 Limit::OfOurs(of, _) => {
@@ -128,7 +130,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
                 verdict.add(limit_of(table, row, *limit, exceeded));
             }
         }
-        // Growth would be hidden.
+        // An own part of zero would hide growth.
         let figure = table.figures.get(row.key);
         if figure.is_some_and(|figure| figure.floor.is_some() && figure.own_part() == 0) {
             verdict.add(Some(format!("nothing is its own: {}", row.key)));
@@ -138,7 +140,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
             verdict.add(wrong.then(|| format!("wrong: {}: {ours:?}, not {right}", row.key)));
         }
     }
-    // A limit that does not exist is not exceeded.
+    // Each listed limit must exist.
     for entry in exceeded {
         let is_of_a_row = rows
             .iter()
@@ -169,7 +171,7 @@ fn by_unused(table: &Table) -> Verdict {
 
 /// Whether a figure is worse than the stored one.
 fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -> bool {
-    // A floor that one of them lacks is used for neither.
+    // Floors are used only if both figures have one.
     let is_known = now.floor.is_some() && kept.floor.is_some();
     let part = |figure: &Figure| match is_known {
         true => *figure,
@@ -212,7 +214,7 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// Judges one row by the stored one. If C does something else, its figure is not used.
+/// Judges one row by the stored one. If C's operation differs, C's figure is not used.
 fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Option<String> {
     let judged = row.map_or(ALONE_JUDGED, |row| row.judged);
     let is_unlike = row.is_some_and(|row| row.unlike.is_some());
@@ -224,7 +226,7 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     };
     match (figure(now), figure(kept)) {
         (None, _) => Some(format!("gone: {key}")),
-        // The next run with KEEP=1 stores it.
+        // A new row: the next run with KEEP=1 stores it.
         (Some(_), None) => None,
         (Some(figure), Some(before)) => {
             is_worse(judged, &figure, &before, is_same_kernel).then(|| {

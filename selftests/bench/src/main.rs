@@ -2,14 +2,15 @@
 
 //! The cost of user_events, in instructions.
 //!
-//! As the first process of a machine the program measures, prints the counts, and turns the machine
-//! off. On the host it is called as
+//! As the first process of a machine, the program measures, prints the counts, and turns the
+//! machine off. On the host:
 //!
-//! - `bench table DIRECTORY GROUPS`, to make the table of the machines' output, and draw it;
-//! - `bench check NOW KEPT`, to judge such a table, and compare it with another;
-//! - `bench quote TABLE PAGE`, to quote it;
-//! - `bench preemption CONSOLE`, if built with that feature, to make the table of times with
-//!   preemption off, and `bench check-preemption NOW KEPT`, to compare it with another.
+//! - `bench table DIRECTORY KERNEL GROUPS` makes the table from the machines' output;
+//! - `bench check NOW [KEPT]` judges a table, and compares it with another;
+//! - `bench quote TABLE PAGE` quotes a table in the page, and draws its charts;
+//! - `bench preemption CONSOLE`, with that feature, makes the table of times with preemption off,
+//!   and `bench check-preemption NOW KEPT` compares it with another;
+//! - `bench clock DIRECTORY`, with that feature, makes the table of timed writes.
 
 mod alternatives;
 mod attach;
@@ -34,13 +35,13 @@ use std::time::Duration;
 
 const MODULE: &str = "/user_events.ko";
 
-/// Turns with and without the module for the cost of a process.
+/// Rounds of measuring a process without and with the module.
 const TURNS: usize = 4;
 
-/// Runs `measure` in a process of its own, whose end ends its registrations.
+/// Runs `measure` in a process of its own, whose exit removes its registrations.
 fn group(measure: fn()) {
     let pid = sys::fork(|| {
-        // The caller's work alone is counted; the work left to others comes after.
+        // Only the caller's work is counted; deferred work runs afterwards.
         sys::run_first();
         let result = std::panic::catch_unwind(measure);
         sys::exit_now(i32::from(result.is_err()));
@@ -86,7 +87,7 @@ fn measure() {
         // Debian's kernel takes longer to start.
         std::thread::sleep(Duration::from_secs(10));
     }
-    // In that machine the plugin counts.
+    // With the feature `preemption`, the plugin counts instead.
     if !cfg!(feature = "preemption") {
         if let Some(obstacle) = count::obstacle() {
             panic!("{obstacle}");
@@ -107,7 +108,7 @@ fn measure() {
             group(rows::processes::without_user_events);
             module_itself(&module);
             group(rows::processes::beside_user_events);
-            // In turns, since the memory that the kernel keeps changes.
+            // Alternating, as the memory that the kernel caches changes.
             for _ in 1..TURNS {
                 sys::unload_module(c"user_events").expect("unload the module");
                 group(rows::processes::without_user_events);
@@ -116,7 +117,7 @@ fn measure() {
             }
         }
         Err(_) if !is_alone_asked => {}
-        // As many processes as on the other machine: the kernel keeps memory of ended ones.
+        // As many processes as on the other machine: the kernel caches memory of exited ones.
         Err(_) => (0..=2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
     }
     if std::env::var_os("where").is_some() {
@@ -142,7 +143,7 @@ fn measure() {
     }
 }
 
-/// Loads the module, and measures the load.
+/// Measures loading, unloading and the size of the module, and leaves it loaded.
 fn module_itself(module: &File) {
     let load = || sys::load_module(module).expect("load the module");
     rows::tell("load", count::all_tasks_each(1, load));
@@ -192,7 +193,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[1..] {
-        // The work of a process that is made to be measured.
+        // Executed by the rows of processes: exits at once.
         ["end"] => sys::exit_now(0),
         ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
         ["check", now] => exit(judge::check(now, None)),

@@ -20,7 +20,7 @@ const END: &str = ".. end\n";
 /// Longest line of a document.
 const MAX_COLUMNS: usize = 100;
 
-/// C is cheaper from this ratio on, in the table's precision.
+/// C counts as cheaper from this ratio on, in the table's precision.
 const DEARER: f64 = 1.0005;
 
 /// Footnote of rows that are mostly a copy.
@@ -29,11 +29,11 @@ const COPY: &str = "
 eight bytes; others copy by the line: no ratio of times.
 ";
 
-/// Footnote of such rows that are timed.
+/// Footnote of timed rows that are mostly a copy.
 const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
-/// Whether a row compares the two implementations. Times do, too.
+/// Whether a row compares the two implementations. Timed rows do, too.
 fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }

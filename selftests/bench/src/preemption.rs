@@ -15,7 +15,8 @@ struct Section<'a> {
     begin: &'a str,
 }
 
-/// The times of a row: all, those in which code of a module ran, and with interrupts off in it.
+/// The longest times of a row: of all, of those in which a module's code ran, and of a module with
+/// interrupts off.
 struct Longest<'a> {
     of_all: Section<'a>,
     of_modules: Section<'a>,
@@ -54,7 +55,7 @@ impl<'a> Symbols<'a> {
         Symbols(symbols.collect())
     }
 
-    /// The function that an address is in.
+    /// Returns the function at an address.
     fn at(&self, address: &str) -> &'a str {
         let address = u64::from_str_radix(address, 16).unwrap_or(0);
         let below = self.0.range(..=address).next_back();
@@ -62,8 +63,8 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// Instructions that a module may be above the stored time: a length is exact to one block, and the
-/// state of the kernel varies.
+/// Returns the longest time allowed for this stored one. A length is exact to one basic block, and
+/// the kernel's state varies.
 fn allowed(kept: u64) -> u64 {
     match kept {
         0 => 0,
@@ -71,8 +72,8 @@ fn allowed(kept: u64) -> u64 {
     }
 }
 
-/// Title of a line of the table, and instructions of the module with preemption and with interrupts
-/// off.
+/// Parses a line of the table: title, and the module's instructions with preemption and with
+/// interrupts off.
 fn row(line: &str) -> Option<(String, [u64; 2])> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (title, rest) = words.split_at_checked(words.len().checked_sub(5)?)?;
@@ -85,7 +86,7 @@ fn row(line: &str) -> Option<(String, [u64; 2])> {
     ))
 }
 
-/// Rows that are worse than in the stored table, or that it lacks.
+/// Returns the rows that are worse than in the stored table, or missing there.
 fn worse(now: &str, kept: &str) -> Vec<String> {
     let kept: BTreeMap<String, [u64; 2]> = kept.lines().filter_map(row).collect();
     let judge = |(title, [module, interrupts]): (String, [u64; 2])| {

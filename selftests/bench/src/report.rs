@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of the output of two machines.
+//! Makes the table from the output of two machines.
 
 use crate::alternatives;
 use crate::figures::{ratio, Figure, Table, LICENCE};
@@ -18,7 +18,7 @@ use std::fs;
 pub struct Counts(BTreeMap<String, Vec<u64>>);
 
 impl Counts {
-    /// Reads the output on a kernel, of the machine that counts and of those that time.
+    /// Reads the output of a kernel's machines: of the one that counts, and of those that time.
     pub fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
         let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
@@ -67,7 +67,7 @@ impl Counts {
         counts.ok_or_else(|| format!("nothing was counted for {key}"))
     }
 
-    /// The least: other work adds to a count that is taken several times.
+    /// Returns the least of repeated counts: other work only adds to a count.
     pub fn least(&self, key: &str) -> Result<u64, String> {
         self.all(key)
             .map(|counts| counts.iter().copied().min().unwrap_or(0))
@@ -111,7 +111,7 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
         if !table.has(row.group) {
             continue;
         }
-        // Neither implementation may hide its own work in the floor.
+        // The lesser floor, so that neither implementation hides its own work in the floor.
         let floor = c.floor(row).zip(ours.floor(row));
         let other = match has_c(row.group) {
             true => Some(c.of(row)?),
@@ -321,7 +321,7 @@ fn keys() -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether these are groups, or all.
+/// Whether `groups` lists existing groups, or is `all`.
 fn are_groups(groups: &str) -> bool {
     let is_group = |name: &str| {
         let mut counting = GROUPS.iter().chain(WITHOUT_C);
@@ -359,7 +359,7 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
         text.push_str(&alternatives::text(&table.alternatives));
     }
     print!("{text}");
-    // These may be stored.
+    // The files that a run with KEEP=1 stores.
     let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
     let files = [
         ("table.txt", format!("{LICENCE}\n\n{text}")),
@@ -417,7 +417,7 @@ mod tests {
         let table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
         let figure = table.figures["ftrace.write"];
         assert_eq!((figure.floor, figure.own()), (Some(63), Some((37, 27))));
-        // As stored.
+        // Storing keeps the figures.
         let again = Table::parse(&table.json(&keys(), &[])).expect("the text of a table");
         assert_eq!(again.figures, table.figures);
         assert_eq!((again.kernel, again.groups), (table.kernel, table.groups));
@@ -444,7 +444,7 @@ mod tests {
             text.ends_with("1.000\n") && text.contains("EXCEEDED"),
             "{text}"
         );
-        // C has no such row.
+        // The comparison with C omits a row that C lacks.
         let mut text = String::new();
         compared(&c, &ours, &table, &mut text).expect("a table");
         assert!(!text.contains("bytes_per_second"), "{text}");

@@ -61,9 +61,9 @@ pub fn mark_preempt_count(address: u64) {
     }
 }
 
-// Functions that consist of the place of a probe, with a function's arguments: none; the nop of one
-// byte of sys/sdt.h; the nop of ten bytes that the kernel turns into a call, within one page; and
-// one behind the test of a semaphore, as in sys/sdt.h.
+// Functions that consist of a probe's place: no instruction; the nop of one byte of sys/sdt.h; the
+// nop of ten bytes that the kernel turns into a call, within one page; and a nop behind the test of
+// a semaphore, as in sys/sdt.h.
 core::arch::global_asm!(
     ".globl bench_probe_none, bench_probe_byte, bench_probe_long, bench_probe_behind_semaphore",
     ".balign 64",
@@ -100,11 +100,11 @@ impl ProbePlace {
         self.0 as usize
     }
 
-    /// Executes the place.
+    /// Executes the instruction.
     #[inline(always)]
     pub fn pass(self, arguments: [u64; 3]) {
         let [first, second, third] = arguments;
-        // SAFETY: None of them does more than to read the semaphore, with a probe or without.
+        // SAFETY: The functions only read the semaphore, with a probe or without.
         unsafe { (self.0)(first, second, third) }
     }
 }
@@ -139,7 +139,7 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is ours for the call.
+    // SAFETY: `time` is valid for the call.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -147,11 +147,11 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 /// An ioctl whose argument is a structure of plain numbers, which the kernel may write to.
 #[inline]
 pub fn ioctl<T>(file: &File, command: u64, argument: &mut T) -> i32 {
-    // SAFETY: `argument` is ours for the call; callers pass what `command` takes.
+    // SAFETY: `argument` is valid for the call; callers pass the structure that `command` takes.
     unsafe { libc::ioctl(file.as_raw_fd(), command, argument as *mut T) }
 }
 
-/// write, with its result.
+/// Calls write; returns its result.
 #[inline]
 pub fn write(file: &File, bytes: &[u8]) -> isize {
     // SAFETY: The kernel reads `bytes` only.
@@ -167,7 +167,7 @@ pub fn close(file: File) {
 /// Forks. The child, which has this thread only, runs `child` and ends.
 #[inline]
 pub fn fork(child: impl FnOnce()) -> i32 {
-    // SAFETY: These programs have one thread, so the child is as sound as they are.
+    // SAFETY: The program has one thread, so the child may run any code.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         child();
@@ -177,7 +177,7 @@ pub fn fork(child: impl FnOnce()) -> i32 {
     pid
 }
 
-/// Forks a child that ends at once: nothing but the call runs in the parent.
+/// Forks a child that exits at once. The parent runs nothing but the call.
 #[inline]
 pub fn fork_idle() -> i32 {
     // SAFETY: As above; `_exit` touches no memory.
@@ -195,7 +195,7 @@ pub fn fork_idle() -> i32 {
 pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
     let arguments = [program.as_ptr(), how.as_ptr(), std::ptr::null()];
     let environment = [std::ptr::null()];
-    // SAFETY: As above; all strings and both lists end as the call wants them to.
+    // SAFETY: As above; all strings end in NUL, and both lists in a null pointer.
     unsafe {
         let pid = libc::syscall(libc::SYS_fork) as i32;
         if pid == 0 {
@@ -210,16 +210,16 @@ pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
 pub fn run_first() {
     let priority = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: `priority` is ours for the call.
+    // SAFETY: `priority` is valid for the call.
     let ret = unsafe { libc::sched_setscheduler(0, policy, &priority) };
     check(ret.into()).expect("sched_setscheduler");
 }
 
-/// A process that only uses CPU time that no other task wants.
+/// Forks a process that uses only CPU time that no other task needs.
 pub fn fork_idler() -> i32 {
     fork(|| {
         let priority = libc::sched_param { sched_priority: 0 };
-        // SAFETY: `priority` is ours for the call.
+        // SAFETY: `priority` is valid for the call.
         let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
         check(ret.into()).expect("sched_setscheduler");
         loop {
@@ -231,7 +231,7 @@ pub fn fork_idler() -> i32 {
 /// The CPU time of another process in nanoseconds.
 pub fn cpu_time_of(pid: i32) -> u64 {
     let mut clock = 0;
-    // SAFETY: `clock` is ours for the call.
+    // SAFETY: `clock` is valid for the call.
     let ret = unsafe { libc::clock_getcpuclockid(pid, &mut clock) };
     assert_eq!(ret, 0, "clock_getcpuclockid");
     nanoseconds(clock)
@@ -246,21 +246,21 @@ pub fn exit_now(code: i32) -> ! {
 /// Waits for a child, or for any if `pid` is -1. Returns its status as `waitpid` gives it.
 pub fn wait(pid: i32) -> io::Result<i32> {
     let mut status = 0;
-    // SAFETY: `status` is ours for the call.
+    // SAFETY: `status` is valid for the call.
     check(unsafe { libc::waitpid(pid, &mut status, 0) }.into())?;
     Ok(status)
 }
 
 /// Kills a process.
 pub fn kill(pid: i32) {
-    // SAFETY: Touches no memory of ours.
+    // SAFETY: Takes numbers.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// Sleeps until this process is killed.
 pub fn pause() -> ! {
     loop {
-        // SAFETY: Touches no memory of ours.
+        // SAFETY: Takes no arguments.
         unsafe { libc::pause() };
     }
 }
@@ -316,31 +316,31 @@ pub fn allow_files(count: u64) {
         rlim_cur: count,
         rlim_max: count,
     };
-    // SAFETY: `limit` is ours for the call.
+    // SAFETY: `limit` is valid for the call.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
 }
 
-/// The parent process: the cheapest of system calls.
+/// Calls getppid, the cheapest of system calls.
 #[inline]
 pub fn getppid() {
-    // SAFETY: Touches no memory of ours.
+    // SAFETY: Takes no arguments.
     unsafe { libc::syscall(libc::SYS_getppid) };
 }
 
-/// An unknown prctl, with its result.
+/// Calls prctl with an unknown option; returns its result.
 #[inline]
 pub fn unknown_prctl() -> libc::c_long {
-    // SAFETY: Touches no memory of ours.
+    // SAFETY: Takes numbers.
     unsafe { libc::syscall(libc::SYS_prctl, 0x7fff_0000, 1, 2, 3, 4) }
 }
 
-/// writev of two parts, with its result.
+/// Calls writev with two parts; returns its result.
 #[inline]
 pub fn writev(file: &File, first: &[u8], second: &[u8]) -> isize {
     writev_parts(file, &[part(first), part(second)])
 }
 
-/// The parts for `writev_parts`, of bytes that must stay.
+/// Makes a part for [`writev_parts`]. Its bytes must outlive it.
 pub fn part(bytes: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: bytes.as_ptr() as *mut _,
@@ -348,9 +348,9 @@ pub fn part(bytes: &[u8]) -> libc::iovec {
     }
 }
 
-/// `writev` of these parts, whose bytes must still exist.
+/// Calls writev with these parts, whose bytes must still exist.
 pub fn writev_parts(file: &File, parts: &[libc::iovec]) -> isize {
-    // SAFETY: The kernel reads the parts and what they point to only, and fails where nothing is.
+    // SAFETY: The kernel only reads the parts and their bytes, and fails at unmapped addresses.
     unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) }
 }
 
@@ -361,14 +361,15 @@ pub fn ioctl_descriptor(file: &File, command: u64, argument: &File) -> i32 {
 }
 
 fn new_file(fd: libc::c_long) -> io::Result<File> {
-    // SAFETY: Called for what a call that makes descriptors returned: new, with no other owner.
+    // SAFETY: Callers pass the result of a call that makes a descriptor: it is new and has no other
+    // owner.
     check(fd).map(|fd| unsafe { File::from_raw_fd(fd as i32) })
 }
 
 /// `perf_event_open` for this process on all CPUs, with the attributes as bytes.
 pub fn perf_event_open(attributes: &[u8]) -> io::Result<File> {
     assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
-    // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
+    // SAFETY: The kernel reads as many bytes as the attributes' size field gives: all of them.
     new_file(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) })
 }
 
@@ -386,7 +387,7 @@ pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
         0,
         0,
     ];
-    // SAFETY: The attributes are of the size given, and point to what lives through the call.
+    // SAFETY: The attributes have the given size, and point to memory that outlives the call.
     new_file(unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -397,7 +398,7 @@ pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
     })
 }
 
-/// Memory shared with the kernel, seen through atomics only.
+/// Memory shared with the kernel, accessed through atomics only.
 pub struct Shared {
     start: *const u8,
     length: usize,
@@ -412,7 +413,7 @@ impl Shared {
     /// Maps this offset of a file.
     fn of_file_at(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: The kernel chooses a place where nothing is.
+        // SAFETY: The kernel chooses an unused address.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -442,14 +443,14 @@ impl Shared {
     /// The four bytes at an offset.
     fn int(&self, offset: usize) -> &AtomicU32 {
         assert!(offset % 4 == 0 && offset + 4 <= self.length);
-        // SAFETY: As above; nothing is used in both ways.
+        // SAFETY: As above; no location is accessed in both sizes.
         unsafe { &*self.start.add(offset).cast::<AtomicU32>() }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: This value made the mapping, and what was borrowed of it is gone.
+        // SAFETY: This value owns the mapping, and nothing borrows it any more.
         unsafe { libc::munmap(self.start as *mut _, self.length) };
     }
 }
@@ -460,7 +461,7 @@ pub struct Uring {
     entries: u32,
     /// The entries, `struct io_uring_sqe`.
     submissions: Shared,
-    /// The two rings, whose indices are behind `offsets`.
+    /// The two rings, which the offsets below refer to.
     rings: Shared,
     submission_tail: usize,
     completion_head: usize,
@@ -474,7 +475,7 @@ pub struct Uring {
 type UringParams = [u32; 30];
 
 impl Uring {
-    /// With room for so many entries, a power of two. Submissions take the entries in turn
+    /// Makes rings for this number of entries, a power of two. Submissions take the entries in turn
     /// (`IORING_SETUP_NO_SQARRAY`).
     pub fn new(entries: u32) -> io::Result<Uring> {
         const IORING_SETUP_NO_SQARRAY: u32 = 1 << 16;
@@ -483,7 +484,7 @@ impl Uring {
         const COMPLETION_SIZE: usize = 16;
         let mut params: UringParams = [0; 30];
         params[2] = IORING_SETUP_NO_SQARRAY;
-        // SAFETY: The kernel reads and writes the parameters only, which are of its size.
+        // SAFETY: The kernel only accesses the parameters, which have the size of its structure.
         let file = new_file(unsafe {
             libc::syscall(libc::SYS_io_uring_setup, entries, params.as_mut_ptr())
         })?;
@@ -533,7 +534,7 @@ impl Uring {
             tail.load(Ordering::Relaxed).wrapping_add(self.entries),
             Ordering::Release,
         );
-        // SAFETY: The entries are writes of bytes that live for ever.
+        // SAFETY: The entries write bytes of static lifetime.
         let submitted = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables in, verdicts out.
+//! Verdicts on altered tables.
 
 use super::*;
 use crate::rows::row::{Limit::OfC, Limit::OfOurs};
@@ -76,7 +76,7 @@ fn failures_by_kept(now: &Table) -> Vec<String> {
     by_kept(now, &kept(), &rows()).failures
 }
 
-/// The only failure begins so.
+/// Checks that there is exactly one failure, with this beginning.
 fn assert_one(failures: &[String], begins: &str) {
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert!(failures[0].starts_with(begins), "{failures:?}");
@@ -110,7 +110,7 @@ fn a_listed_limit_that_holds_again_fails() {
         &failures_by_limits(&table, &exceeded()),
         "exceeded no longer: memory.more.own",
     );
-    // Another run may exceed it again.
+    // Near its limit, a ratio may exceed it in the next run.
     let none: [&str; 0] = [];
     let table = with(r#""c": 762, "ours": 789"#, r#""c": 762, "ours": 608"#);
     assert_eq!(failures_by_limits(&table, &exceeded()), none);
@@ -155,7 +155,7 @@ fn a_floor_above_its_row_fails() {
 
 #[test]
 fn four_instructions_of_a_write_fail() {
-    // 3 % of the whole would be 34.
+    // 3 % of the whole would allow 34 instructions.
     let table = with(r#""ours": 1161"#, r#""ours": 1165"#);
     assert_one(&failures_by_kept(&table), "worse: ftrace.write");
     let table = with(r#""ours": 1161"#, r#""ours": 1164"#);
@@ -172,7 +172,7 @@ fn what_cs_own_count_does_makes_nothing_fail() {
 
 #[test]
 fn what_cs_own_count_does_allows_nothing() {
-    // 1.4 % of the whole are 24 % of our own.
+    // The row grows by 1.4 %, its own part by 24 %.
     let table = with(
         r#""c": 2539358, "ours": 401296"#,
         r#""c": 3200000, "ours": 407000"#,
@@ -191,7 +191,7 @@ fn our_own_part_is_judged_where_the_floor_went_down() {
 
 #[test]
 fn a_row_and_its_floor_may_each_move_a_little() {
-    // Apart, they are 0.3 and 0.5 % of what they were: together, 14 % of our own part.
+    // The row moves by 0.3 % and its floor by 0.5 %, together 14 % of the own part.
     let table = with(
         r#""ours": 401296, "ratio": 0.1580, "floor": 377952"#,
         r#""ours": 402600, "ratio": 0.1585, "floor": 376000"#,
@@ -201,7 +201,7 @@ fn a_row_and_its_floor_may_each_move_a_little() {
 
 #[test]
 fn another_kernel_is_judged_by_what_is_above_its_floor() {
-    // All that grew is the kernel's.
+    // Only the kernel's part grows.
     let grown = KEPT.replace(
         r#""c": 1318, "ours": 1161, "ratio": 0.8809, "floor": 937"#,
         r#""c": 1418, "ours": 1261, "ratio": 0.8893, "floor": 1037"#,
@@ -210,11 +210,11 @@ fn another_kernel_is_judged_by_what_is_above_its_floor() {
     assert_one(&failures_by_kept(&same), "worse: ftrace.write");
     let other = Table::parse(&grown.replace("1-a", "2-b")).expect("figures");
     assert_eq!(failures_by_kept(&other).len(), 0);
-    // And here it is ours.
+    // The own part grows as well.
     let ours = grown.replace("1-a", "2-b").replace("1261", "1281");
     let ours = Table::parse(&ours).expect("figures");
     assert_one(&failures_by_kept(&ours), "worse: ftrace.write");
-    // A ninth of our own part is a fiftieth of the whole.
+    // The own part grows by a ninth, the row only by a fiftieth.
     let little = KEPT.replace("1-a", "2-b").replace("1161", "1185");
     let little = Table::parse(&little).expect("figures");
     assert_one(&failures_by_kept(&little), "worse: ftrace.write");
@@ -240,7 +240,7 @@ fn a_row_of_a_measured_group_that_is_gone_fails() {
     let mut table = kept();
     table.figures.remove("life.8000");
     assert_one(&failures_by_kept(&table), "gone: life.8000");
-    // A limit of it, too.
+    // A limit fails, too, if its base is gone.
     table.figures.remove("uprobe");
     assert_one(
         &failures_by_limits(&table, &exceeded()),
@@ -271,7 +271,7 @@ fn a_group_of_events_may_cost_a_hundredth_more_than_the_first() {
         let rows: Vec<Row> = ROWS.iter().filter(is_it).chain(&rows()).copied().collect();
         by_limits(&table, &rows, &exceeded()).failures
     };
-    // Of 1161.
+    // The first group's row is 1161.
     assert_eq!(failures(1172).len(), 0);
     assert_one(&failures(1173), "exceeded: group.ftrace.write");
 }

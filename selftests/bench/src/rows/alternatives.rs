@@ -19,7 +19,7 @@ use std::process::Command;
 pub struct Way {
     pub key: &'static str,
     pub text: &'static str,
-    /// What the program executes with nothing attached.
+    /// The program's work with nothing attached.
     pub off: Option<&'static str>,
     /// The measured payloads.
     pub payloads: &'static [&'static str],
@@ -151,7 +151,7 @@ fn recorded(writer: Writer) -> u64 {
     count
 }
 
-/// The median cost of executing the place of a probe, without the call and the return.
+/// The median cost of a probed instruction, without the call of its function and the return.
 fn pass(place: sys::ProbePlace, arguments: [u64; 3]) -> u64 {
     let of = |place: sys::ProbePlace| count::median(TIMES, || place.pass(arguments));
     of(place) - of(sys::ProbePlace::NONE)
@@ -212,7 +212,7 @@ fn markers() {
     tell("marker-raw.100", cost(&raw, &record, 104));
 }
 
-/// Writes by io_uring, which are complete when the call returns, whichever task does them.
+/// Measures writes by io_uring. All are complete when the call returns, whichever task does them.
 fn rings() {
     static NOTHING: [u8; 16] = [0; 16];
     let each = |entries: u32, file: &File, bytes: &'static [u8]| {
@@ -262,7 +262,7 @@ fn run(program: &str, arguments: &[&str]) {
         .envs([
             ("PATH", "/usr/bin"),
             ("HOME", "/root"),
-            // Programs wait for the list of enabled events.
+            // No timeout: programs wait for the list of enabled events.
             ("LTTNG_UST_REGISTER_TIMEOUT", "-1"),
         ])
         .status();
@@ -272,7 +272,7 @@ fn run(program: &str, arguments: &[&str]) {
     );
 }
 
-/// A flight recorder: the newest records stay in the buffers, until a snapshot reads them.
+/// Measures a flight recorder: the newest records stay in the buffers, until a snapshot reads them.
 fn lttng() {
     const SNAPSHOT: &str = "/tmp/snapshot";
     fs::create_dir("/dev/shm").expect("make /dev/shm");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Times of writes, on a kernel that is a process of the host: in the kernel alone, by the calls of
-//! the module `clock.c`, and of a program, which enters the kernel for each.
+//! Times of writes on User Mode Linux: in the kernel alone, where the module `clock.c` makes the
+//! calls, and of a program, which enters the kernel for each call.
 
 use super::writing::{set_sub_buffers, Writer};
 use crate::events::{Switch, TRACING};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The module that makes the calls.
 const CALLER: &str = "/clock.ko";
 
-/// Any number that is not known to every file.
+/// Any number of an ioctl that the VFS does not handle itself.
 const RUN: u64 = 0xbe00;
 
 /// Samples of a row, and calls of a sample: enough calls to hide the cost of the time stamp
@@ -128,7 +128,7 @@ impl Clock {
         println!("clock {key} {least:.1} {median:.1}");
     }
 
-    /// A row of the kernel alone, and the same of a program.
+    /// Prints a row in the kernel alone, and the same row of a program.
     fn row(&self, key: &str, call: Call, file: &File, record: &[u8], expected: i64) {
         let is_large = record.len() > 100_000;
         let (each, samples) = if is_large {
@@ -151,7 +151,7 @@ impl Clock {
         self.tell(&format!("program.{key}"), times, 1);
     }
 
-    /// A write, and a writev of the index and the payload.
+    /// Prints rows of a write, and of a writev of the index and the payload.
     fn writes(&self, key: &str, writer: &Writer, is_recorded: bool) {
         let (file, record) = writer.file_and_record();
         let expected = match is_recorded {
@@ -170,7 +170,7 @@ impl Clock {
         }
     }
 
-    /// Threads that write to one file at once: the time of a record for each of them.
+    /// Prints the time of a record for each of several threads that write to one file at once.
     fn together(&self, writer: &Writer, threads: usize) {
         let (file, record) = writer.file_and_record();
         let calls = Calls {
@@ -202,7 +202,7 @@ impl Clock {
     }
 }
 
-/// The rows of one writer, on a kernel with one processor, or of several.
+/// Measures one writer on a kernel with one processor, and several threads on one with more.
 pub fn rows() {
     let clock = Clock::new();
     set_buffer(256);
@@ -238,7 +238,7 @@ fn set_buffer(kilobytes: u32) {
     fs::write(format!("{TRACING}/buffer_size_kb"), kilobytes.to_string()).expect("set a buffer");
 }
 
-/// The writes of a writer whose event ftrace records, which ends.
+/// Prints the writes to an event that ftrace records, and ends the writer.
 fn recorded(clock: &Clock, key: &str, writer: Writer) {
     let ftrace = Switch::new(&writer.name);
     ftrace.turn(true);

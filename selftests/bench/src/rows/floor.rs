@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Costs of the trace core for a record and for a change, common to both implementations: of events
-//! without user_events.
+//! Costs of the trace core for a record and for enabling an event, common to both implementations.
+//! They are measured on events without user_events.
 
 use super::tell;
 use super::toggling::toggle_and;
@@ -26,7 +26,7 @@ fn call_then(after: impl FnMut()) -> u64 {
     )
 }
 
-/// The records: the cost of the call beyond its cost without one.
+/// Measures records: the cost of the call with a record minus its cost without one.
 pub fn records() {
     let nothing = call_then(|| ());
     let tell = |key: &str, count: u64| {

@@ -50,8 +50,8 @@ fn numbered(at: usize) -> String {
     described(&format!("bench_{at}"))
 }
 
-/// Registering and unregistering events in the first group and in this one, in turn. Medians, since
-/// a cache of the kernel may need a page at the same one of the two each time.
+/// Registers and unregisters events in the first group and in this one, in turn. Takes medians,
+/// since a slab may need a page at the same one of the two each time.
 fn registrations(group: &Group) {
     let files = [events::data(), group.data()];
     // The groups take turns in being first. The words are used in the order of the calls.
@@ -110,7 +110,8 @@ struct Others {
 }
 
 impl Others {
-    /// Call before any written file is opened: writes to a file of two processes lock it.
+    /// Call before opening the measured file: a fork would share it, and writes to a shared file
+    /// lock it.
     fn new() -> Others {
         let groups: Vec<Group> = (0..OTHERS)
             .map(|at| Group::new(&format!("other_{at}"), "events=16"))
@@ -131,7 +132,7 @@ impl Others {
         }
     }
 
-    /// Lets the process register. The systems of its groups precede the existing ones in the list
+    /// Makes the process register. The systems of its groups precede the existing ones in the list
     /// of the trace core.
     fn start(&mut self) {
         sys::write(&self.start, &[1]);
@@ -142,7 +143,7 @@ impl Others {
         assert_eq!(is_ready, [1], "registering in other groups failed");
     }
 
-    /// Registers an event in each group, and keeps what the registrations need.
+    /// Registers an event in each group. Returns the words and files of the registrations.
     fn register(groups: &[Group]) -> (Words, Vec<File>) {
         let words = Words::new(groups.len());
         let register = |(at, group): (usize, &Group)| {

@@ -5,20 +5,20 @@
 use crate::count;
 use std::fs;
 
-/// Bytes that the kernel uses for good. Freed memory may wait for seconds, unless the kernel needs
-/// memory.
+/// Bytes that the kernel uses after it has dropped its caches. Otherwise freed memory may stay
+/// there for seconds.
 pub fn settled() -> u64 {
-    // Freed objects may hold others.
+    // Freeing an object may make others free.
     for _ in 0..2 {
         fs::write("/proc/sys/vm/drop_caches", "2").expect("have the kernel free what it can");
         count::settle();
     }
-    // A CPU counts dozens of pages before it updates the sum.
+    // A CPU counts dozens of pages before it adds them to the sum.
     fs::write("/proc/sys/vm/stat_refresh", "1").expect("have the kernel's counts brought together");
     used()
 }
 
-/// Bytes that the kernel uses for its own: slabs, areas of scattered pages, and per CPU.
+/// Bytes of the kernel's own use: slabs, vmalloc areas and per-CPU memory.
 fn used() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
     let kilobytes: u64 = ["Slab:", "VmallocUsed:", "Percpu:"]

@@ -37,11 +37,11 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("threads", writing::threads),
 ];
 
-/// Groups that are mostly a copy, on machines whose processor copies by eight bytes.
+/// Groups that are mostly a copy, for machines whose processor copies by eight bytes.
 pub const COPIES: &[&str] = &["long", "large"];
 
-/// Groups that C lacks, or that take C hours. They are the last, so that the others are the same on
-/// both machines.
+/// Groups that C lacks, or that take C hours. They run last, so that the others find the same state
+/// on both machines.
 pub const WITHOUT_C: &[(&str, fn())] = &[
     ("groups", groups::in_one),
     ("others", groups::beside_others),
@@ -54,7 +54,7 @@ pub fn has_c(group: &str) -> bool {
     !WITHOUT_C.iter().any(|(name, _)| *name == group)
 }
 
-/// Rows that C refuses, for the plugin only.
+/// Rows that C refuses, measured with the plugin only.
 #[cfg(feature = "preemption")]
 pub const LONG_TO_PERF: (&str, fn()) = ("long-to-perf", writing::long_to_perf);
 

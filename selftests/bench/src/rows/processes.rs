@@ -7,9 +7,9 @@ use crate::{count, sys};
 
 const TIMES: usize = 21;
 
-/// Processes of a turn, for rows of all tasks' work: enough to make the ticks of the clock small
-/// for each. The least of the turns counts: C frees the enablers of a process in a work after a
-/// grace period, beside later processes, and its cost of 8000 of them differs by a fifth between
+/// Processes of a row of all tasks' work, divided among its turns: enough to make the timer's ticks
+/// small for each. The least turn counts: C frees the enablers of a process in a work item after a
+/// grace period, beside later processes. Its cost for 8000 of them differs by a fifth between
 /// builds of this program, the module's by less than half a per cent.
 const MANY_TIMES: u64 = 200;
 
@@ -30,7 +30,7 @@ fn fork_call() -> u64 {
     counts[TIMES / 2]
 }
 
-/// The least of some turns, for all tasks.
+/// The least mean of several turns, for all tasks.
 fn least(turns: u64, mut work: impl FnMut()) -> u64 {
     let counts = (0..turns).map(|_| count::all_tasks_each(MANY_TIMES / turns, &mut work));
     counts.min().unwrap_or(0)
@@ -48,7 +48,7 @@ fn life_with_exec(turns: u64) -> u64 {
     })
 }
 
-/// Children of this process, when `registered` is registered.
+/// Measures children of this process; `registered` names its registrations.
 pub fn with(registered: &str) {
     in_turns(registered, 4);
 }
@@ -64,17 +64,18 @@ fn in_turns(registered: &str, turns: u64) {
     tell(&format!("exec.{registered}"), life_with_exec(turns));
 }
 
-/// The first processes of a machine get fresh memory and cost less: they are in no row.
+/// Runs the first processes of a machine. They get fresh memory and cost less, so they are in no
+/// row.
 pub fn warm_up() {
     in_turns("first", 1);
 }
 
-/// A process without user_events in the kernel.
+/// Measures a process without user_events in the kernel.
 pub fn without_user_events() {
     in_turns("unloaded", 1);
 }
 
-/// The same with user_events, used by no process.
+/// Measures a process beside user_events that no process uses.
 pub fn beside_user_events() {
     in_turns("unused", 1);
 }

@@ -48,7 +48,7 @@ pub fn first_and_last() {
     let words = Words::new(MANY);
     let (file, mut requests) = requests_for(&words, MANY);
 
-    // In one process, as its memory stays the same.
+    // All rows of one process, whose memory stays the same.
     processes::with("none");
     let (first, others) = requests.split_at_mut(1);
     let mut counts = register_all(&file, first);
@@ -63,7 +63,7 @@ pub fn first_and_last() {
     tell("register.8000", count::mean(&counts[6000..]));
     processes::with("8000");
 
-    // A few, spread over all: their number stays about the same.
+    // A few, spread over all, so that the number of registrations hardly changes.
     let some = || (40..MANY).step_by(80);
     let mut chosen: Vec<&mut Request> = Vec::new();
     for (at, request) in requests.iter_mut().enumerate() {
@@ -72,7 +72,7 @@ pub fn first_and_last() {
         }
     }
     let counts = unregister_all(&file, chosen.into_iter());
-    // A tick of the clock would be a fiftieth of their mean.
+    // The median, as a tick of the timer would be a fiftieth of the mean.
     tell("unregister.8000", count::median_of(counts));
     for at in some() {
         assert_eq!(requests[at].register(&file), 0, "register again");
@@ -81,7 +81,7 @@ pub fn first_and_last() {
     tell("close.8000", count::of(|| sys::close(file)).0);
 }
 
-/// The memory of a trace instance for all events: the trace core's minimum for each.
+/// The memory of a trace instance for all events, which is the trace core's minimum for each.
 fn memory_of_an_instance() -> u64 {
     let path = format!("{TRACING}/instances/bench");
     let before = memory::settled();
@@ -93,7 +93,7 @@ fn memory_of_an_instance() -> u64 {
 
 /// The memory of registrations and of events.
 pub fn memory() {
-    // These fill the free parts of allocated pages.
+    // The first registrations fill free parts of allocated pages, and are not counted.
     const FIRST: usize = 1000;
     const REGISTRATIONS: usize = FIRST + 4 * MANY;
     const EVENTS: usize = MANY / 2;
@@ -128,20 +128,20 @@ pub fn memory() {
     }
 }
 
-/// Closing a file, with which its events go.
+/// Measures closing a file, which ends its events.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
     let (file, mut requests) = requests_for(&words, MANY);
     register_all(&file, &mut requests);
     unregister_all(&file, requests.iter_mut());
-    // Looks are rare, since they cost something.
+    // Polling is rare, since it costs instructions.
     const INTERVAL: Duration = Duration::from_millis(100);
     count::settle();
     let start = count::busy();
     let close = count::of(|| sys::close(file)).0;
     let looked = events::wait_until_none_by(INTERVAL);
     let end = count::busy();
-    // The cost of as many looks alone, with the clock's ticks meanwhile.
+    // The cost of as many polls alone, with the timer's ticks meanwhile.
     for _ in 1..looked {
         sleep(INTERVAL);
         events::wait_until_none();
@@ -151,10 +151,10 @@ pub fn close_of_the_last_user() {
     tell("gone.last", (end - start).saturating_sub(idle));
 }
 
-/// Bits of one event that a process registers in a row before the next leaf begins.
+/// Number of bits of one event, registered one after the other, that fill a leaf.
 const A_LEAF: usize = 63;
 
-/// Registers bits of an event in so many leaves, with one bit in each.
+/// Registers bits of an event in this number of leaves, and leaves one bit in each.
 fn register_thinly(file: &File, leaves: usize) -> Words {
     const BITS: usize = 32;
     let words = Words::new((leaves + 1) * A_LEAF / BITS + 1);
@@ -165,7 +165,7 @@ fn register_thinly(file: &File, leaves: usize) -> Words {
             request.set_bit(&words, at / BITS, (at % BITS) as u8);
             assert_eq!(request.register(file), 0, "register");
         }
-        // With the next leaf begun, this one stays as it is.
+        // Thins the previous leaf, which later registrations no longer fill.
         for at in first.saturating_sub(A_LEAF) + 1..first {
             request.set_bit(&words, at / BITS, (at % BITS) as u8);
             assert_eq!(request.unregister(file), 0, "unregister");
@@ -174,7 +174,7 @@ fn register_thinly(file: &File, leaves: usize) -> Words {
     words
 }
 
-/// The end of a process with very many leaves, all work. The event stays.
+/// Measures the exit of a process with very many leaves, with all deferred work. The event stays.
 pub fn exits_with_thin_leaves() {
     let words = Words::new(1);
     let file = events::data();
@@ -199,10 +199,10 @@ pub fn exits_with_thin_leaves() {
     }
 }
 
-/// Registering beside so many events that the type numbers of the trace core get scarce.
+/// Measures registering beside so many events that the type numbers of the trace core get scarce.
 pub fn the_last_of_very_many() {
     const LAST: usize = 1000;
-    // Forked before the registrations, which it does not inherit.
+    // Forked first, so that the child inherits no registrations.
     let (start, mut say_start) = sys::pipe();
     let pid = sys::fork(|| {
         let again = std::panic::catch_unwind(|| {
@@ -215,7 +215,7 @@ pub fn the_last_of_very_many() {
     let mut last = 0;
     for some in requests.chunks_mut(LAST) {
         last = count::mean(&register_all(&file, some));
-        // Lets tasks run that free C's outgrown tables.
+        // Lets the tasks run that free C's outgrown tables.
         count::settle();
     }
     tell("register.30000", last);

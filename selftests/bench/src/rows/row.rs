@@ -2,12 +2,12 @@
 
 //! A row of the table.
 
-/// A limit of our figure of a row.
+/// A limit for the module's figure of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// A multiple of C's figure.
     OfC(f64),
-    /// A multiple of our own figure of another row.
+    /// A multiple of the module's figure of another row.
     OfOurs(&'static str, f64),
 }
 
@@ -34,7 +34,7 @@ pub struct Row {
     /// Rows without user_events whose sum is the floor: the common work of both kernels.
     pub floor: &'static [&'static str],
     pub limits: &'static [Limit],
-    /// The row of ours to compare with, where C has none.
+    /// The module's row to compare with, where C has none.
     pub beside: Option<&'static str>,
     /// Mostly a copy: the count depends on the emulator.
     pub is_copy: bool,

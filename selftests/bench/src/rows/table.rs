@@ -6,21 +6,21 @@ use super::row::Judged::{self, Call, Equals, Not, Within};
 use super::row::Limit::{OfC, OfOurs};
 use super::row::{row, Row};
 
-/// All work, of any task, or memory.
+/// Work of all tasks, or memory.
 const WORK: Judged = Within(0.01);
 
-/// Rows of all work that allocate all the time: they move by 1.3 % between a run of all groups and
-/// one of some, by the former use of slabs.
+/// Rows of all work that allocate all the time. They differ by 1.3 % between a run of all groups
+/// and one of some, depending on the earlier use of slabs.
 const REGISTERING: Judged = Within(0.02);
 
 /// Limit of a group's row, as a multiple of the first group's.
 const IN_A_GROUP: f64 = 1.01;
 
 /// Limit of several threads with one open file, as a multiple of one thread's instructions: two
-/// threads on two CPUs, of which none waits, then write 2 / 1.11 = 1.8 times as much as one.
+/// threads on two CPUs that never wait then write 2 / 1.11 = 1.8 times as much as one.
 const TWO_THREADS: f64 = 1.11;
 
-/// Rows without a part of either implementation.
+/// Rows without work of either implementation.
 pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
     Not("a time, made of the grace periods and the kernel's work that happen to fall into it");
@@ -215,7 +215,7 @@ pub const ROWS: &[Row] = &[
         "both.writev",
         "writev of 12 bytes, ftrace and perf",
     )
-    // With perf as well, user_events skip the work of a kernel event for both.
+    // With perf as well, user_events do less than a kernel event does for ftrace and perf together.
     .above(&["null.writev", "core.perf"])
     .at_most(&[OfC(0.88)])
     .quoted(),
@@ -634,13 +634,13 @@ pub const UNUSED: &[(&str, &str, &str)] = &[
     ("exec.unloaded", "exec.unused", "fork, exec, exit, all work"),
 ];
 
-/// Their limit, as a multiple of the cost without the module.
+/// The limit of these rows, as a multiple of the cost without the module.
 pub const UNUSED_LIMIT: f64 = 1.005;
 
-/// How both are compared with stored figures.
+/// How the rows of `UNUSED` and `ALONE` are compared with stored figures.
 pub const ALONE_JUDGED: Judged = Within(0.03);
 
-/// Rows of ours without a counterpart.
+/// Rows of the module without a counterpart.
 pub const ALONE: &[(&str, &str)] = &[
     ("load", "loading the module, all work"),
     ("unload", "unloading it"),

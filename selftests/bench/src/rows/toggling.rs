@@ -12,11 +12,12 @@ use std::time::Duration;
 
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
-/// Rounds: enough to make the clock's ticks small for each.
+/// Rounds: enough to make the timer's ticks small for each.
 const TIMES: u64 = 25;
-/// Pauses after a change, longer than a grace period and its remaining work. The cost of a change
-/// varies by up to a fifth with the distance from its waits to the clock's ticks, which one pause
-/// would keep the same in all rounds. So there is a turn for each pause, and the cheapest counts.
+/// Pauses after a change, longer than a grace period and the deferred work. The cost of a change
+/// varies by up to a fifth with the time from its waits to the timer's next tick, which a single
+/// pause would keep the same in all rounds. So there is a turn for each pause, and the cheapest
+/// counts.
 const PAUSES: [Duration; 8] = [
     Duration::from_micros(10_000),
     Duration::from_micros(10_500),
@@ -28,7 +29,7 @@ const PAUSES: [Duration; 8] = [
     Duration::from_micros(13_500),
 ];
 
-/// Switches an event on and off. During the pause after each change its remaining work is done, and
+/// Switches an event on and off. During the pause after each change its deferred work is done, and
 /// its grace periods end.
 ///
 /// `check` is called after each change.
@@ -48,14 +49,14 @@ pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
     counts.into_iter().min().unwrap_or(0)
 }
 
-/// The same for an event with a bit, which must follow.
+/// Like [`toggle_and`], for an event whose bit must follow each change.
 pub fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     toggle_and(name, |on| {
         assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
     })
 }
 
-/// The event of many bits in one page.
+/// Measures an event with many bits in one page.
 fn in_one_page() {
     const BITS: usize = 1000;
     let words = Words::new(2 * 1024);
@@ -76,7 +77,7 @@ fn in_one_page() {
     }
 }
 
-/// The cost of enabling an event, also while another process toggles an event of all processes.
+/// Measures enabling an event, alone and while another process toggles an event of all processes.
 fn beside_a_toggle() {
     const TIMES: usize = 60;
     let switch = Switch::new("bench_own");
@@ -98,7 +99,7 @@ fn beside_a_toggle() {
     });
     let beside: Vec<u64> = (0..TIMES)
         .map(|round| {
-            // This hits all moments of a change, sooner or later.
+            // Varying pauses, to hit all moments of a change.
             sleep(Duration::from_micros(1000 + 137 * round as u64));
             enable()
         })
@@ -109,7 +110,7 @@ fn beside_a_toggle() {
     tell("enable.beside", count::mean(&beside));
 }
 
-/// One of the other processes registers, and keeps what the registrations need.
+/// Registers the events of one of the other processes. Returns the words and the file.
 fn join_the_others() -> (Words, File) {
     let words = Words::new(REGISTRATIONS + 1);
     let file = events::data();
@@ -124,7 +125,7 @@ fn join_the_others() -> (Words, File) {
     (words, file)
 }
 
-/// The three costs of one switch.
+/// Measures toggling an event alone, beside other processes, and shared with them.
 pub fn alone_and_beside_others() {
     floor::toggle();
     let words = Words::new(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Concurrent writers, processes or threads, and long payloads: records in a time.
+//! Records per second of concurrent writers, processes or threads, and of long payloads.
 
 use super::tell;
 use super::writing::set_sub_buffers;
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 /// The event of all writers, each with a file of its own.
 const NAME: &str = "bench_writers";
 
-/// Turns in each of the machines.
+/// Rounds on each of the machines.
 const ROUNDS: usize = 3;
 const TIME: Duration = Duration::from_secs(1);
 
-/// Payloads that are mostly a copy, in bytes, and sub-buffers for one, in kilobytes. Counts mean
-/// little here, as the emulator counts some copies byte by byte.
+/// Payloads that are mostly a copy, in bytes, and the size of sub-buffers for one, in kilobytes.
+/// Counts mean little here, as the emulator counts some copies byte by byte.
 const LONG: &[(usize, &str)] = &[(4000, "4"), (500_000, "512")];
 
 /// Writes until the time is up. Returns the number of records.
 fn write_on(file: &File, record: &[u8]) -> u64 {
     let start = Instant::now();
     let mut written = 0;
-    // Several between two looks at the clock, but not for long.
+    // Several writes for each reading of the clock, but not for long.
     let some = if record.len() < 100_000 { 100 } else { 4 };
     while start.elapsed() < TIME {
         for _ in 0..some {
@@ -37,7 +37,7 @@ fn write_on(file: &File, record: &[u8]) -> u64 {
     written
 }
 
-/// Records in a second of so many threads together, all on one open file.
+/// Returns the records per second of this number of threads together, on one open file.
 fn threads(count: usize, file: &File, record: &[u8]) -> u64 {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..count)
@@ -62,7 +62,7 @@ fn writer(payload: &[u8], mut start: &File, told: &File) {
     assert_eq!(sys::write(told, &written.to_ne_bytes()), 8, "say how many");
 }
 
-/// Records of this payload in a second, of so many processes together.
+/// Returns the records of this payload per second, of this number of processes together.
 fn together(writers: usize, payload: &[u8]) -> u64 {
     let (start, say_start) = sys::pipe();
     let (mut told, say) = sys::pipe();
@@ -89,8 +89,8 @@ fn together(writers: usize, payload: &[u8]) -> u64 {
     written
 }
 
-/// One writer, two on two processors, and more than processors; the same with threads and one open
-/// file; and one writer of long payloads.
+/// Measures one writer, two on two processors, and more writers than processors; the same with
+/// threads and one open file; and one writer of long payloads.
 pub fn at_once() {
     let words = Words::new(1);
     let file = events::data();
@@ -106,7 +106,7 @@ pub fn at_once() {
     }
     let record = [&request.index().to_ne_bytes()[..], &short].concat();
     for _ in 0..ROUNDS {
-        // The load of the host changes every second: a ratio is of adjacent runs.
+        // The load of the host changes every second, so a ratio is of adjacent runs.
         for count in [2, 4] {
             let one = threads(1, &file, &record);
             let all = threads(count, &file, &record);

@@ -69,7 +69,7 @@ impl Writer {
         Writer::new(NAME, &described(NAME), &vec![b'x'; length])
     }
 
-    /// The median cost of a test of the bit, by a program that would write if it were set.
+    /// The median cost of testing the bit, in a program that would write if it were set.
     pub fn tested(&self) -> u64 {
         #[cold]
         #[inline(never)]
@@ -206,8 +206,8 @@ pub fn numbers() {
     writer.end();
 }
 
-/// Records of three numbers by threads of one process, in turns, on one open file: on the one CPU
-/// none waits for another, and a shared file costs each the same as on many.
+/// Records of three numbers by threads of one process, in turns, on one open file. On the one CPU
+/// no thread waits for another, and a shared file costs each the same as on many.
 pub fn threads() {
     let writer = Writer::of_numbers(None);
     let ftrace = Switch::new(&writer.name);
@@ -231,7 +231,7 @@ pub fn threads() {
 pub fn runs_of_programs() {
     let writer = Writer::of_numbers(None);
     let program = Perf::with_program(&writer.name);
-    // Each run then costs more.
+    // Set only here, as it makes each run cost more.
     const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
     fs::write(STATISTICS, "1").expect("have the kernel count the runs of programs");
     let before = program.runs();
@@ -287,7 +287,7 @@ pub fn strings() {
     strings_of(&[100]);
 }
 
-/// The same, mostly a copy.
+/// Records of longer strings, mostly a copy.
 pub fn long_strings() {
     strings_of(&[1000, 4000]);
 }
@@ -313,8 +313,8 @@ fn strings_of(lengths: &[usize]) {
     }
 }
 
-/// Records that are written to perf with interrupts off, for their length: key and text of a row,
-/// and number of perf events of the processor.
+/// Long records to perf, which are written with interrupts off: key and text of a row, and number
+/// of perf events of the processor.
 #[cfg(feature = "preemption")]
 pub const LONG_TO_PERF: [(&str, &str, usize); 2] = [
     ("perf.60000", "write of a 60,000-byte string, perf", 1),
@@ -325,7 +325,7 @@ pub const LONG_TO_PERF: [(&str, &str, usize); 2] = [
     ),
 ];
 
-/// Those records.
+/// Writes the records of [`LONG_TO_PERF`].
 #[cfg(feature = "preemption")]
 pub fn long_to_perf() {
     let writer = Writer::of_string(60_000);
@@ -340,7 +340,7 @@ pub fn long_to_perf() {
     writer.end();
 }
 
-/// Other ways to record.
+/// Measures trace_marker, trace_marker_raw and a uprobe.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
         let file = OpenOptions::new()
