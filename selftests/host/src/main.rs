@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the scripts of `selftests/machine` decide by.
+//! Decisions of the scripts of `selftests/machine`.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ one another, which has a bound.
 
 faults: see selftests/machine/mutants.";
 
-/// What a command comes to: its exit status, or why there is none, which is status 2.
+/// The result of a command: its exit status, or an error, which is status 2.
 type Outcome = Result<ExitCode, String>;
 
 fn main() -> ExitCode {
@@ -69,13 +69,13 @@ fn tap(status: &str, may_skip: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a file.
+/// Reads a file as text.
 fn read(file: &str) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Is it a part of a name or a number?
+/// Returns whether a character is part of a name or a number.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

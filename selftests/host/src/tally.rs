@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-/// How a line ends by which the script `vm` announces that the machine starts once more.
+/// The end of the line by which the script `vm` announces another start of the machine.
 const AGAIN: &str = ": starting again";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,15 +14,15 @@ pub struct Sum {
     pub failed: usize,
 }
 
-/// The sum of a program's output. `ended_well` is whether its status was 0, `may_skip` whether
-/// tests may be left out.
+/// Returns the sum of a program's output. `ended_well` is whether its status was 0, `may_skip`
+/// whether skipped tests are allowed.
 pub fn tap(output: &str, ended_well: bool, may_skip: bool) -> Sum {
     let mut failed = 0;
     let (mut plans, mut passed, mut skipped) = (Vec::new(), 0, 0);
     let mut seen = BTreeSet::new();
     for line in output.lines().map(|line| line.trim_end_matches('\r')) {
         if line.ends_with(AGAIN) {
-            // All but the failures begins anew.
+            // Only failures of earlier starts count.
             plans.clear();
             seen.clear();
             (passed, skipped) = (0, 0);
@@ -55,7 +55,7 @@ pub fn tap(output: &str, ended_well: bool, may_skip: bool) -> Sum {
     Sum { passed, failed }
 }
 
-/// The number that a result begins with.
+/// Returns the number at the start of a result.
 fn number(result: &str) -> Option<usize> {
     result.split(' ').next()?.parse().ok()
 }
@@ -69,7 +69,7 @@ fn is_skipped(line: &str) -> bool {
     })
 }
 
-/// The lines of what a machine came to; see the program's usage.
+/// Returns the lines with the results of a machine; see the program's usage.
 pub fn boot(boot: &str) -> Result<Vec<String>, String> {
     let text = |suffix: &str| crate::read(&format!("{boot}.{suffix}")).ok();
     let starts = (1..).map_while(|start| text(&format!("score.{start}")));
@@ -91,7 +91,7 @@ fn boot_lines(
     if again == 0 {
         return lines;
     }
-    // The last start is in the score.
+    // Of earlier starts only, as the score has the last one.
     let mut told = 0;
     let mut starts_left = again;
     for line in shown.lines() {

@@ -2,9 +2,9 @@
 
 //! Inside the machine: tests one faulty module after the other, as `make test` tests the module.
 //!
-//! After a fault that upsets the kernel the machine ends. That is believed only of the first that a
-//! machine tests, as an earlier one may have left something behind: of another one nothing is said,
-//! and it is the first in the next machine.
+//! A fault that harms the kernel ends the machine. The harm counts only for the first fault of a
+//! machine, as an earlier fault may have caused it. A later fault gets no verdict, and is the first
+//! in the next machine.
 
 use super::{
     make_dir,
@@ -41,28 +41,27 @@ use std::{
 
 const SELFTESTS: &str = "/build/target/release/selftests";
 
-/// Where the debug kernel tells of memory that is lost, if it notes what is taken.
+/// The leak reports of a debug kernel, if kmemleak is enabled.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";
 
-/// With an event that hardly ever happens enabled in it, the trace core need not rewrite code of
-/// the scheduler each time; see the script `vm`, which makes it, too. A test that fails may have
-/// removed it.
+/// An instance with a rarely hit event enabled, which saves the trace core from rewriting code of
+/// the scheduler each time. The script `vm` makes it too, but a failing test may have removed it.
 const KEPT: &str = "/sys/kernel/tracing/instances/kept";
 
-/// What the tests say, while they run, in the machine's memory: a file of the host that grows cannot
-/// always be read, as its driver (9p) may take the end of it for an error.
+/// The tests' output while they run, in the machine's memory: 9p, the driver of the host's files,
+/// may report end of file as an error while a file grows.
 const OUTPUT: &str = "/root/selftests.output";
 
-/// How the harness says that a test did not end in time.
+/// The harness's words for a test that did not end in time.
 const TOOK_OVER: &str = "took over";
 
 pub fn run(name: &str) -> Outcome {
     let machine = Machine::new(name);
-    // The machine was started again for what the emulator did, which says nothing of a fault.
+    // An emulator fault restarted the machine, which shows nothing about the module's fault.
     if let Ok(at) = read(&machine.file("at")) {
         let _ = fs::remove_file(machine.file(&format!("done/{at}")));
     }
-    // What the kernel itself lost when it started is not the module's.
+    // Discards leaks of the kernel's own start.
     if Path::new(LEAKS).exists() {
         lost_memory()?;
     }
@@ -125,7 +124,7 @@ impl Machine {
                 format!("it hangs after: {}", output.lines().last().unwrap_or("")),
             )),
         };
-        // Before anything else: it may hang in what the fault has done to the kernel.
+        // Stored first, as the following steps may hang after the fault's damage to the kernel.
         if let Some((word, why)) = failure.as_ref().filter(|_| is_first) {
             self.verdict(fault, *word, why)?;
         }
@@ -138,7 +137,7 @@ impl Machine {
             }
             end();
         }
-        // What a call that fails leaves behind is memory, and little.
+        // A failed allocation in the module can leave memory behind, and hardly anything else.
         let looks_for_memory =
             failure.is_none() && parts.contains("faults::") && Path::new(LEAKS).exists();
         let lost = match looks_for_memory {
@@ -169,7 +168,7 @@ impl Machine {
         end();
     }
 
-    /// Did the tests pass? `None` if they do not end.
+    /// Runs the tests, and returns whether they passed, or `None` if they do not end.
     fn run_tests(&self, fault: &str, parts: &str) -> Result<Option<bool>, String> {
         let module = format!("{DIR}/modules/{fault}.ko");
         let error = |error| format!("{OUTPUT}: {error}");
@@ -200,7 +199,7 @@ impl Machine {
             sleep(Duration::from_millis(200));
             if start.elapsed().as_secs() > seconds {
                 seconds = start.elapsed().as_secs();
-                // By which the host sees that the machine lives.
+                // Shows the host that the machine lives.
                 write(&self.file("alive"), &seconds.to_string())?;
                 if failed_at.is_none() && has_failed(&read(OUTPUT)?) {
                     failed_at = Some(seconds);
@@ -213,10 +212,10 @@ impl Machine {
         }
     }
 
-    /// The first finding in what the kernel has said since.
+    /// Returns the first finding in the kernel's log since line `said_before`.
     fn judge_log(&self, parts: &str, said_before: usize) -> Result<Option<String>, String> {
         let allowed = Allowed {
-            // The trace core tells of memory that it did not get.
+            // The trace core warns of allocations that failed.
             injected_faults: parts.contains("faults::"),
             ..Allowed::default()
         };
@@ -239,7 +238,7 @@ fn limit() -> u64 {
         Path::new("/proc/lockdep_stats").exists() || Path::new("/sys/module/kcsan").exists();
     match is_slow {
         true => 12000,
-        // The emulator takes longer for other processors than the host's.
+        // Emulating another processor than the host's takes longer.
         false if cfg!(target_arch = "aarch64") => 5000,
         false => 1500,
     }
@@ -253,14 +252,14 @@ fn log() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Seconds until the tests end when one has failed: the module is unloaded then.
+/// Seconds until the tests end after a failure: the module is unloaded then.
 const MAX_SECONDS_TO_END: u64 = 120;
 
 fn has_failed(output: &str) -> bool {
     output.lines().any(|line| line.starts_with("not ok "))
 }
 
-/// The test that failed, and why; a test that did not end in time may do so for another reason.
+/// Returns the failed test and the reason. A test that did not end in time may have another cause.
 fn failure(output: &str) -> (Word, String) {
     let line = output.lines().find_map(|line| line.strip_prefix("not ok "));
     let why = line.or(output.lines().last()).unwrap_or("nothing was said");
@@ -270,8 +269,8 @@ fn failure(output: &str) -> (Word, String) {
     }
 }
 
-/// What the kernel allocated and has no pointer to. It is believed only when two scans find it, and
-/// looks only at what is older than five seconds. What is found is found once.
+/// Returns the first leak that kmemleak reports, which it clears. Two scans must find a leak, and
+/// objects younger than five seconds are left out.
 fn lost_memory() -> Result<Option<String>, String> {
     sleep(Duration::from_secs(6));
     write(LEAKS, "scan")?;
@@ -282,7 +281,7 @@ fn lost_memory() -> Result<Option<String>, String> {
     Ok(lost.lines().next().map(String::from))
 }
 
-/// Ends the machine, whatever hangs in it.
+/// Powers the machine off, even if tasks of it hang.
 fn end() -> ! {
     let _ = Command::new("sync").status();
     let _ = fs::write("/proc/sysrq-trigger", "o");

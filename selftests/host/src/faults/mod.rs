@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `make mutants`: the module with one fault at a time. The script `selftests/machine/mutants`
-//! builds the modules and starts the machines; all that is decided is decided here, and what has to
-//! outlast a command lies in [`DIR`].
+//! builds the modules and starts the machines; this program makes all decisions. State that
+//! outlasts a command is in [`DIR`].
 
 mod guest;
 mod plan;
@@ -24,18 +24,18 @@ use std::{
     process::ExitCode, //
 };
 
-/// What a run of the faults leaves behind:
-///   plan             the faults that are asked for, see `plan::Entry`
+/// The files of a run:
+///   plan             the chosen faults, see `plan::Entry`
 ///   faulty/FAULT     the source file with the fault
-///   modules/FAULT.ko the module of it
-///   results/KEY      what became of a fault, see `Verdict`
-///   queue, told      the faults that wait, and those of which this run has told
-///   unsound          why nothing can be said of any fault
+///   modules/FAULT.ko the module with the fault
+///   results/KEY      the result of a fault, see `Verdict`
+///   queue, told      the faults to test, and those whose verdict this run has printed
+///   unsound          the reason why the run has no valid result
 ///   machine-N/       of a machine: todo, done/FAULT, at, alive
-///   output/FAULT     what the tests said
+///   output/FAULT     the tests' output
 const DIR: &str = "/build/mutants";
 
-/// The fault that is none: the module as it is, which is tested first in each machine.
+/// No fault: the unchanged module, which is tested first in each machine.
 const UNCHANGED: &str = "unchanged";
 
 const USAGE: &str = "usage: host-tools faults check
@@ -44,7 +44,7 @@ const USAGE: &str = "usage: host-tools faults check
        host-tools faults guest MACHINE
        host-tools faults report";
 
-/// What became of a fault, and what has shown it.
+/// The result of a fault, and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 struct Verdict {
     word: Word,
@@ -55,7 +55,7 @@ struct Verdict {
 enum Word {
     Killed,
     Survived,
-    /// A test or the machine took too long, which says nothing until it has been so twice.
+    /// A test or the machine took too long, which counts only if repeated.
     TimedOut,
     /// The module does not compile.
     Broken,
@@ -94,7 +94,7 @@ impl Verdict {
         Some(Verdict::new(*word, why))
     }
 
-    /// Appears whole or not at all.
+    /// Replaces the file atomically.
     fn write(&self, file: &str) -> Result<(), String> {
         let new = format!("{file}.new");
         write(&new, &format!("{}\t{}\n", self.word.text(), self.why))?;
@@ -144,7 +144,7 @@ pub fn command(words: &[&str]) -> Outcome {
     }
 }
 
-/// Shows each fault that does not apply, and each source without one.
+/// Prints each fault that does not apply, and each source without one.
 fn check() -> Outcome {
     let faults = rules::read()?;
     let mut wrong = faults.wrong;

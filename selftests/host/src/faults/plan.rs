@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which faults are asked for, and which of them have a result that still holds.
+//! Chooses the faults of a run, and those whose results are still valid.
 
 use super::{
     make_dir,
@@ -27,15 +27,15 @@ use std::{
     process::ExitCode, //
 };
 
-/// What is asked for.
+/// The faults that are requested.
 #[derive(Default)]
 pub struct Wanted {
     /// Parts of names of faults or of their files; all, if there are none.
     pub parts: Vec<String>,
-    /// So many of those that a test is to see and that do not upset the machine, chosen by this
-    /// word.
+    /// Number of faults, chosen by this word among those that a test should see and that do not
+    /// upset the machine.
     pub sample: Option<(usize, String)>,
-    /// Those with a result, too.
+    /// Includes faults that have a result.
     pub again: bool,
 }
 
@@ -44,12 +44,12 @@ pub struct Wanted {
 pub struct Entry {
     pub name: String,
     pub file: String,
-    /// Of the module, the fault and the tests.
+    /// Hash of the module, the fault and the tests.
     pub key: String,
     /// Parts of names of tests.
     pub tests: String,
     pub is_argued: bool,
-    /// Is it tested in this run?
+    /// Whether the fault is tested in this run.
     pub is_open: bool,
 }
 
@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// The faults of this run, as [`make`] left them.
+/// Returns the faults of this run, as [`make`] stored them.
 pub fn entries() -> Result<Vec<Entry>, String> {
     let text = read(&format!("{DIR}/plan"))?;
     text.lines()
@@ -93,11 +93,10 @@ pub fn entries() -> Result<Vec<Entry>, String> {
         .collect()
 }
 
-/// Writes the plan, the sources with the faults, and the queue of those that are to be tested.
+/// Writes the plan, the sources with the faults, and the queue of faults to test.
 ///
-/// `key` is of what the module is built for and by, and not in the sources. The names of the tests
-/// are in `DIR/tests`, and those of the tests that are run by their whole names only in
-/// `DIR/lengthy`.
+/// `key` covers the build inputs outside of the sources. `DIR/tests` has the names of the tests,
+/// `DIR/lengthy` those that run only by their whole names.
 pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     let faults = rules::read()?.all;
     let (of_kernel, of_others): (Vec<_>, Vec<_>) =
@@ -107,7 +106,7 @@ pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     let is_run = |part: &String| {
         tests.lines().any(|name| name.contains(part)) || lengthy.lines().any(|name| name == part)
     };
-    // Some tests are there on arm64 alone, whose selftests cannot be asked here.
+    // Tests of arm64 alone are not listed, as its selftests do not run here.
     let is_listed = !kernel.ends_with("-arm64");
     for fault in of_kernel.iter().filter(|_| is_listed) {
         if let Some(part) = fault.tests.iter().find(|part| !is_run(part)) {
@@ -189,15 +188,15 @@ pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same in each run of one build of this program.
+/// A hash that is the same in each run of one build of this program.
 fn hash(what: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Of these faults and their files so many, by a hash of their names and `of`: the first of each
-/// file first.
+/// Returns `size` of these faults with their files, ordered by a hash of their names and `of`: the
+/// first of each file first.
 fn sample<'a>(faults: &[(&'a str, &str)], size: usize, of: &str) -> Vec<&'a str> {
     let mut faults = faults.to_vec();
     faults.sort_by_key(|(name, _)| hash(&(of, name)));
@@ -216,7 +215,7 @@ fn sample<'a>(faults: &[(&'a str, &str)], size: usize, of: &str) -> Vec<&'a str>
         .collect()
 }
 
-/// Of what the module is made.
+/// Hash of the module's inputs.
 fn module_key(key: &str) -> Result<String, String> {
     let mut files = vec!["Kbuild".to_string()];
     walk(Path::new("src"), &mut files)?;
@@ -225,7 +224,7 @@ fn module_key(key: &str) -> Result<String, String> {
     Ok(hash(&(key, files, texts?)))
 }
 
-/// All files below a directory, by name.
+/// Returns all files below a directory, by name.
 pub fn walk(dir: &Path, files: &mut Vec<String>) -> Result<(), String> {
     let error = |error| format!("{}: {error}", dir.display());
     let mut paths = Vec::new();
@@ -242,13 +241,12 @@ pub fn walk(dir: &Path, files: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The sources of the tests: what a test says and does follows from its file, those above that one,
-/// and the kit.
+/// The sources of the tests. A test depends on its file, the `mod.rs` files above, and the kit.
 struct TestSources(BTreeMap<String, String>);
 
 impl TestSources {
     const ROOT: &'static str = "selftests/src";
-    /// What every test is made of.
+    /// The inputs of every test.
     const SHARED: [&'static str; 4] = [
         "selftests/src/kit/",
         "selftests/src/harness/",
@@ -266,7 +264,7 @@ impl TestSources {
         Ok(TestSources(texts.collect::<Result<_, String>>()?))
     }
 
-    /// Of the tests, among all, that have one of these parts in their names.
+    /// Hash of the tests in `all` whose names contain one of these parts.
     fn key_of(&self, parts: &[String], all: &[&str]) -> String {
         let named = all
             .iter()
@@ -295,8 +293,8 @@ impl TestSources {
         subjects.is_empty() || subjects.iter().any(defines)
     }
 
-    /// Does a file define tests of this subject, or stand above one that does? All do of which no
-    /// file says it does.
+    /// Returns whether a file defines tests of this subject, or is the `mod.rs` above such a file.
+    /// If no file names the subject, all files count.
     fn defines(&self, file: &str, text: &str, subject: &str) -> bool {
         let names = |text: &str| {
             text.contains(&format!("\"{subject}\"")) || text.contains(&format!("\"{subject}::"))
@@ -386,7 +384,7 @@ mod tests {
         assert_ne!(before, key(Some(1), "fork::a"));
         assert_eq!(before, key(Some(2), "fork::a"));
         assert_ne!(before, key(Some(3), "fork::a"));
-        // No file says that it defines that: all count.
+        // If no file names the subject, all files count.
         assert_ne!(key(None, "deep"), key(Some(2), "deep"));
     }
 }

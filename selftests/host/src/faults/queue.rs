@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the next machine tests, after it is settled what the one before has shown.
+//! Settles the results of a machine, and chooses the faults of the next.
 
 use super::{
     make_dir,
@@ -23,43 +23,43 @@ use std::{
     process::ExitCode, //
 };
 
-/// How many faults one machine tests: what one of them has left behind must not grow without end.
+/// Faults of one machine: their leftovers must not grow without end.
 const MAX_FAULTS: usize = 12;
 
-/// How often a machine may die before it has begun with anything.
+/// Times that a machine may die before it has begun a test.
 const MAX_STARTS: usize = 3;
 
-/// What stands behind a name in the queue of a fault that timed out once.
+/// Mark behind a name in the queue: the fault timed out once.
 const ONCE: &str = "timed-out-once";
 
-/// A fault that waits.
+/// A fault in the queue.
 #[derive(Clone, Debug, PartialEq)]
 struct Waiting {
     name: String,
     has_timed_out: bool,
 }
 
-/// What a machine left behind.
+/// The state left by a machine.
 #[derive(Default)]
 struct Left {
     todo: Vec<Waiting>,
-    /// What was done, by name.
+    /// Verdicts by name.
     done: Vec<(String, Verdict)>,
-    /// What was being tested when it ended.
+    /// The fault under test when the machine ended.
     at: Option<String>,
-    /// A line of the console that says why it died.
+    /// The line of the console with the cause of death.
     report: Option<String>,
 }
 
-/// What follows from that.
+/// The conclusions from [`Left`].
 #[derive(Default, Debug, PartialEq)]
 struct Settled {
     told: Vec<(String, Verdict)>,
-    /// In the order in which they are tested.
+    /// In the order of testing.
     again: Vec<Waiting>,
-    /// Nothing can be said of any fault.
+    /// The reason why the run has no valid result.
     unsound: Option<String>,
-    /// The machine died before it had begun.
+    /// The machine died before the first test.
     has_not_begun: bool,
 }
 
@@ -78,8 +78,7 @@ fn settle(left: Left) -> Settled {
             .map(|(_, verdict)| verdict.clone());
         let is_at = left.at.as_ref() == Some(&waiting.name);
         let verdict = verdict.or_else(|| {
-            // It is believed only of the first one that a machine tests: an earlier one may have
-            // left something behind.
+            // Valid only for the first fault of a machine: an earlier one may have caused it.
             (is_at && first).then(|| match &left.report {
                 Some(report) => Verdict::new(Word::Killed, &format!("the machine died: {report}")),
                 None => Verdict::new(Word::TimedOut, "the machine hung, and nothing was said"),
@@ -113,8 +112,8 @@ fn settle(left: Left) -> Settled {
     settled
 }
 
-/// How many of those that wait the next machine takes: its share of them, and those that are tested
-/// once more alone.
+/// Returns the number of faults for the next machine: its share, or a single one if that is
+/// repeated alone.
 fn share(waiting: &[Waiting], machines: usize) -> usize {
     match waiting.first() {
         Some(first) if first.has_timed_out => 1,
@@ -122,15 +121,15 @@ fn share(waiting: &[Waiting], machines: usize) -> usize {
     }
 }
 
-/// Settles what a machine has shown, and gives it more to do: then the status is 0. To be called
-/// with a lock held.
+/// Settles the results of a machine, and gives it more faults: then the status is 0. The caller
+/// holds a lock.
 pub fn take(machine: usize, machines: usize) -> Outcome {
     let plan = plan::entries()?;
     let dir = format!("{DIR}/machine-{machine}");
     make_dir(&format!("{dir}/done"))?;
     let settled = settle(left_by(machine, &dir));
     let unsound = format!("{DIR}/unsound");
-    // The machine's own reason is the better one.
+    // The reason that the machine itself stored is preferred.
     if let Some(why) = (settled.unsound.as_ref()).filter(|_| !Path::new(&unsound).exists()) {
         write(&unsound, why)?;
     }
@@ -171,7 +170,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     })
 }
 
-/// Says what became of a fault, and keeps it.
+/// Prints and stores the verdict on a fault.
 fn tell(plan: &[Entry], name: &str, verdict: &Verdict) -> Result<(), String> {
     let entry = plan.iter().find(|entry| entry.name == name);
     let entry = entry.ok_or(format!("{name} is not in the plan"))?;
@@ -191,7 +190,7 @@ fn tell(plan: &[Entry], name: &str, verdict: &Verdict) -> Result<(), String> {
     Ok(())
 }
 
-/// A machine that does not start is started again, but not for ever.
+/// Counts failed starts: a machine that does not start is started again, but not forever.
 fn count_starts(dir: &str, has_not_begun: bool, machine: usize) -> Result<(), String> {
     let file = format!("{dir}/starts");
     let starts = match has_not_begun {
@@ -231,7 +230,7 @@ fn left_by(machine: usize, dir: &str) -> Left {
     }
 }
 
-/// The first line of a console by which a kernel says that it is not what it was.
+/// Returns the first line of a console with an error report of the kernel.
 fn report(console: &str) -> Option<String> {
     const SIGNS: [&str; 5] = ["Oops: ", "BUG: ", "WARNING: ", "Kernel panic", "INFO: "];
     let found = |line: &str| SIGNS.iter().filter_map(|sign| line.find(sign)).min();
@@ -255,8 +254,8 @@ fn lines(waiting: &[Waiting]) -> String {
     waiting.iter().map(line).collect()
 }
 
-/// What the machine reads: a line for each, with the parts of names of its tests. The first is the
-/// module as it is, with all of them.
+/// Returns the machine's list: in each line a fault and the parts of its tests' names. First comes
+/// the unchanged module, with all of these.
 fn todo_lines(plan: &[Entry], todo: &[Waiting]) -> String {
     let entry = |fault: &Waiting| plan.iter().find(|entry| entry.name == fault.name);
     let entries: Vec<&Entry> = todo.iter().filter_map(entry).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table at the end of a run, the faults that are not as they should be, and the sum.
+//! The table at the end of a run, the faults with a wrong result, and the sum.
 
 use super::{
     plan,
@@ -46,7 +46,7 @@ pub fn show() -> Outcome {
 
 #[derive(Default)]
 struct Report {
-    /// How many faults there are of each file, killed, survived, and survived as argued.
+    /// By file: number of faults, killed, survived, survived as argued.
     rows: BTreeMap<String, [usize; 4]>,
     passed: usize,
     wrong: Vec<String>,

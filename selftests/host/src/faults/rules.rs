@@ -9,23 +9,23 @@ const DIR: &str = "selftests/mutants";
 #[derive(Clone, Debug, Default)]
 pub struct Fault {
     pub name: String,
-    /// The function that it is in, if the text stands elsewhere in the file, too.
+    /// The function with the text, if the text occurs elsewhere in the file, too.
     pub function: Option<String>,
-    /// The line that it begins in, as FILE:LINE.
+    /// Where the entry begins, as FILE:LINE.
     pub at: String,
     pub file: String,
-    /// Parts of the names of tests that are to see it.
+    /// Parts of the names of the tests that should see the fault.
     pub tests: Vec<String>,
     pub kernel: String,
-    /// The machine hangs or dies of it.
+    /// The machine hangs or dies of the fault.
     pub upsets: bool,
-    /// Why no test can see it.
+    /// The reason why no test can see the fault.
     pub argued: Option<String>,
     pub old: Vec<String>,
     pub new: Vec<String>,
 }
 
-/// All faults, and the lines that are not understood.
+/// All faults, and the invalid lines.
 #[derive(Default)]
 pub struct Faults {
     pub all: Vec<Fault>,
@@ -57,7 +57,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(String::from).collect()
 }
 
-/// The fault that the lines of an entry belong to: the last one, while it is open.
+/// The lines of an entry belong to the last fault, while `in_entry`.
 struct Parser<'a> {
     faults: &'a mut Faults,
     file: String,
@@ -92,7 +92,7 @@ fn parse(path: &str, text: &str, faults: &mut Faults) {
 }
 
 impl Parser<'_> {
-    /// A line that begins in the first column. False if it is not understood.
+    /// Parses a line that begins in the first column. Returns false if it is invalid.
     fn heading(&mut self, line: &str, at: &str) -> bool {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -122,7 +122,7 @@ impl Parser<'_> {
         true
     }
 
-    /// A line of the entry that is open. False if it is not understood.
+    /// Parses a line of the open entry. Returns false if it is invalid.
     fn detail(&mut self, line: &str) -> bool {
         let Some(fault) = self.faults.all.last_mut().filter(|_| self.in_entry) else {
             return false;
@@ -135,7 +135,7 @@ impl Parser<'_> {
             ("tests", text) if !text.is_empty() => fault.tests = words(text),
             ("kernel", text) if !text.is_empty() => fault.kernel = text.into(),
             ("argued", text) if !text.is_empty() => fault.argued = Some(text.into()),
-            // An argument goes on in the next line.
+            // An argument continues in the next line.
             _ => match &mut fault.argued {
                 Some(argued) => *argued = format!("{argued} {line}"),
                 None => return false,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Puts a fault into a source file. The text that it replaces is found in spite of white space,
-//! comments and the comma before a closing bracket, as both are cut into words and signs first.
+//! Puts a fault into a source file. The source and the text to replace are compared as tokens, so
+//! that white space, comments and a comma before a closing bracket do not matter.
 
 use super::rules::Fault;
 use crate::is_word;
 
-/// A word or a sign of a text, and where it begins.
+/// A token, a word or a sign, with its offset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Token<'a> {
     at: usize,
@@ -19,7 +19,7 @@ impl Token<'_> {
     }
 }
 
-/// The words and signs of a text, without its comments.
+/// Returns the tokens of a text, without its comments.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     let (mut at, mut in_string) = (0, false);
@@ -27,7 +27,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let rest = &text[at..];
         let mut len = c.len_utf8();
         if in_string && c == '\\' {
-            // With what it escapes.
+            // An escape, with the escaped character.
             len += rest[len..].chars().next().map_or(0, char::len_utf8);
             found.push(Token {
                 at,
@@ -38,7 +38,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         } else if !in_string && rest.starts_with("/*") {
             len = rest.find("*/").map_or(rest.len(), |end| end + 2);
         } else if !in_string && (rest.starts_with("'\"'") || rest.starts_with("'\\")) {
-            // A character that would begin a string, or an escaped one.
+            // A quote as a character, or an escaped character.
             let from = if rest.starts_with("'\\") { 3 } else { 2 };
             len = rest
                 .get(from..)
@@ -66,7 +66,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Where a text stands in a source, from where to where: how often, without overlaps.
+/// Returns all places of a text in a source, each from begin to end, without overlaps.
 fn places(source: &[Token], text: &[Token]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -82,13 +82,13 @@ fn places(source: &[Token], text: &[Token]) -> Vec<(usize, usize)> {
     found
 }
 
-/// How many words and signs of a source a text takes that it begins with.
+/// Returns the number of the source's first tokens that match a text.
 fn length_of(source: &[Token], text: &[Token]) -> Option<usize> {
     let mut len = 0;
     for (index, token) in text.iter().enumerate() {
         let is_closing = matches!(token.text, ")" | "]" | "}");
         let before = index.checked_sub(1).map(|index| text[index].text);
-        // Where lines break.
+        // rustfmt adds a comma where lines break.
         if is_closing && before.is_some_and(|before| before != ",") && source.get(len)?.text == ","
         {
             len += 1;
@@ -101,8 +101,8 @@ fn length_of(source: &[Token], text: &[Token]) -> Option<usize> {
     (len > 0).then_some(len)
 }
 
-/// The text of each function of a name, from its head to the line with its last bracket, which has
-/// the head's indentation: where it begins and ends.
+/// Returns begin and end of each function of a name. A function ends at the line with a closing
+/// bracket in its head's indentation.
 fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut line_at = 0;
@@ -131,7 +131,8 @@ fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
     found
 }
 
-/// Behind the bracket that the body of this Rust function begins with, if its head begins here.
+/// Returns the offset behind the opening bracket of a Rust function's body, if its head begins
+/// here.
 fn rust_body(text: &str, at: usize, name: &str) -> Option<usize> {
     let line = text[at..].lines().next()?;
     let (before, behind) = line.split_once("fn ")?;
@@ -158,7 +159,7 @@ fn rust_body(text: &str, at: usize, name: &str) -> Option<usize> {
     None
 }
 
-/// The same of a C function.
+/// Like [`rust_body`], for a C function.
 fn c_body(text: &str, at: usize, name: &str) -> Option<usize> {
     let line = text[at..].lines().next()?;
     if !line.starts_with(is_word) {
@@ -174,7 +175,7 @@ fn c_body(text: &str, at: usize, name: &str) -> Option<usize> {
         .then_some(start + end + 1)
 }
 
-/// The text of the fault's file with the fault in it, or what is wrong with the fault.
+/// Returns the text of the fault's file with the fault, or the reason why the fault does not apply.
 pub fn with_fault(fault: &Fault, text: &str) -> Result<String, String> {
     let file = &fault.file;
     let parts = match &fault.function {
@@ -209,7 +210,7 @@ pub fn with_fault(fault: &Fault, text: &str) -> Result<String, String> {
     }
 }
 
-/// Has a source a function with a body?
+/// Returns whether a source has a function with a body.
 pub fn has_code(text: &str, is_rust: bool) -> bool {
     match is_rust {
         true => tokens(text)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The largest circle of files that import one another: a reader has to know all of them at once.
-//! What a file passes on by `pub use` counts as an import of the file that has it.
+//! The largest circle of files that import one another, which can only be understood together. An
+//! import of a `pub use` counts as an import of the file that defines the item.
 
 use super::{
     imports,
@@ -17,7 +17,7 @@ use std::collections::{
 /// A module, by its path from the crate's root on; the root is empty.
 type Module = Vec<String>;
 
-/// The files of the largest circle, each as a path of modules.
+/// Returns the files of the largest circle, each as a path of modules.
 pub(super) fn largest(sources: &[(&str, String)]) -> Vec<String> {
     let texts: BTreeMap<Module, String> = (sources.iter())
         .map(|(file, text)| (module(file), without_comments(text)))
@@ -33,7 +33,7 @@ pub(super) fn largest(sources: &[(&str, String)]) -> Vec<String> {
             found.insert(owner(&path.names, &passed_on));
         }
         found.remove(module);
-        // Of the root all have what the macro makes that declares the module.
+        // All files import items of the module macro from the root.
         found.remove(&Module::new());
         imported.insert(module, found);
     }
@@ -59,7 +59,7 @@ fn child(module: &Module, name: &str) -> Module {
     module.iter().cloned().chain([name.into()]).collect()
 }
 
-/// What a module passes on of its own modules, by name.
+/// Returns the items of its own modules that a module exports by `pub use`, by name.
 fn passed_on(module: &Module, text: &str) -> BTreeMap<String, Module> {
     let mut found = Vec::new();
     for (at, keyword) in text.match_indices("pub(crate) use ") {
@@ -78,7 +78,7 @@ fn without_passed_on(text: &str) -> String {
     })
 }
 
-/// The module that has what is at a path.
+/// Returns the module that defines the item of a path.
 fn owner(path: &[String], passed_on: &BTreeMap<&Module, BTreeMap<String, Module>>) -> Module {
     for end in (0..=path.len()).rev() {
         let (module, rest) = path.split_at(end);
@@ -93,7 +93,7 @@ fn owner(path: &[String], passed_on: &BTreeMap<&Module, BTreeMap<String, Module>
     Module::new()
 }
 
-/// All modules that one imports, and those that these import.
+/// Returns all modules that a module imports, directly or through others.
 fn reached<'a>(
     from: &'a Module,
     imported: &'a BTreeMap<&Module, BTreeSet<Module>>,

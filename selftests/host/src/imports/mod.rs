@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which directory of `src/` imports which, as `Documentation/design.rst` draws it. A file of
-//! `src/` counts as a directory. Within `src/schema/` each file imports only those that
-//! `src/schema/mod.rs` lists above it. How many files import one another is bounded.
+//! Checks the imports between the directories of `src/` against `Documentation/design.rst`. A file
+//! of `src/` counts as a directory. Within `src/schema/` each file imports only files that
+//! `src/schema/mod.rs` lists above it. The number of files that import one another is bounded.
 
 mod circle;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::process::ExitCode;
 
-/// What a directory, or one module of it, may import beside itself.
+/// The imports that a directory, or one of its modules, may have from others.
 const MAY: &[(&str, &[&str])] = &[
     (
         "user_events",
@@ -28,7 +28,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("events", &["schema", "sys", "sorted_arcs"]),
     // The one import that goes back: an event lists its enablers.
     ("events::toggle", &["mms"]),
-    // Of a record: what its fields are, and whether it is valid.
+    // For records, whose fields the schema describes and checks.
     ("sys", &["schema"]),
     ("schema", &[]),
     ("errno", &["schema"]),
@@ -36,7 +36,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("sorted_arcs", &[]),
 ];
 
-/// The files of schema, from the top to the bottom of what is in `src/schema/mod.rs`.
+/// The files of `src/schema/`, from top to bottom of `src/schema/mod.rs`.
 const LAYERS: &[&str] = &[
     "error",
     "limits",
@@ -48,13 +48,14 @@ const LAYERS: &[&str] = &[
     "listing",
 ];
 
-/// What the macro makes that declares the module, which is in no directory.
+/// Items that the module macro makes, in no directory.
 const OF_MACRO: &[&str] = &["LocalModule", "THIS_MODULE", "module_parameters"];
 
-/// The most files that may import one another.
+/// Largest allowed number of files that import one another.
 const MAX_CIRCLE: usize = 10;
 
-/// Shows each import that is not drawn, and the largest circle of files that import one another.
+/// Prints each import that design.rst does not draw, and the largest circle of files that import
+/// one another.
 pub fn check(files: &[&str]) -> Outcome {
     let mut status = ExitCode::SUCCESS;
     let mut sources = Vec::new();
@@ -79,18 +80,18 @@ pub fn check(files: &[&str]) -> Outcome {
     Ok(status)
 }
 
-/// The module of a file, by its names from the crate's root on.
+/// Returns the module of a file, as names from the crate's root on.
 fn module_of(file: &str) -> Vec<&str> {
     let module = file.trim_start_matches("src/").trim_end_matches(".rs");
     module.trim_end_matches("/mod").split('/').collect()
 }
 
-/// The imports of a file that are not drawn, each with its line.
+/// Returns the imports of a file that design.rst does not draw, each with its line.
 fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
     let module = module_of(file);
     let text = without_comments(text);
     let mut found = Vec::new();
-    // By its name alone only the root has a directory.
+    // Only the root imports a directory by its name alone.
     let is_module =
         |name: &str| module[0] == "user_events" && MAY.iter().any(|(of, _)| *of == name);
     let above: Vec<String> = match module[0] {
@@ -132,7 +133,7 @@ fn may(module: &[&str], to: &str) -> bool {
     rows.any(|(_, names)| names.contains(&to))
 }
 
-/// Within a directory: is what is imported of it above the file, where the files have an order?
+/// Returns whether an import within a directory is from a file above, in directories with an order.
 fn is_above(module: &[&str], rest: &[String]) -> bool {
     let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     match (module[0], module.get(1).and_then(|own| layer(own))) {
@@ -144,14 +145,14 @@ fn is_above(module: &[&str], rest: &[String]) -> bool {
     }
 }
 
-/// A path that is imported from the crate's root on, and where it stands.
+/// An imported path from the crate's root on, and its offset.
 struct Path {
     at: usize,
     names: Vec<String>,
 }
 
-/// All paths of a module's text that begin with `crate::`, with `super::`, or with the name of one
-/// of its own modules.
+/// Returns all paths of a module's text that begin with `crate::`, `super::`, or the name of one of
+/// its own modules.
 fn imports(text: &str, module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -184,7 +185,7 @@ fn imports(text: &str, module: &[String], is_module: impl Fn(&str) -> bool) -> V
     found
 }
 
-/// The next word at or behind an offset, and where it begins.
+/// Returns the next word at or behind an offset, with its offset.
 fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
     let start = at + text[at..].find(is_word)?;
     let end = text[start..]
@@ -193,8 +194,7 @@ fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
     Some((start, &text[start..end]))
 }
 
-/// The paths that a use tree stands for: "a::{b, c::d}" is a::b and a::c::d. `at` is behind it
-/// then.
+/// Adds the paths of a use tree: "a::{b, c::d}" is a::b and a::c::d. Moves `at` behind the tree.
 fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
     let mut names = prefix.to_vec();
     loop {
@@ -228,11 +228,11 @@ fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
     }
 }
 
-/// The paths in braces, from behind the opening one on.
+/// Adds the paths in braces, from behind the opening brace on.
 fn tree(text: &str, at: &mut usize, names: &[String], found: &mut Vec<Path>) {
     loop {
         paths(text, at, names, found);
-        // What may be behind a path: "as name", "*".
+        // A path may be followed by "as name" or "*".
         match text[*at..].find(['{', '}', ',']) {
             Some(len) if text[*at + len..].starts_with(',') => *at += len + 1,
             Some(len) => {
@@ -244,7 +244,7 @@ fn tree(text: &str, at: &mut usize, names: &[String], found: &mut Vec<Path>) {
     }
 }
 
-/// The text without its comments, but with all its lines.
+/// Returns the text without its comments, with all lines kept.
 fn without_comments(text: &str) -> String {
     let mut left = String::new();
     let mut rest = text;
