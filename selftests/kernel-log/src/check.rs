@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The log of a whole run, as `dmesg` shows it.
+//! Judges the log of a whole run, in the format of `dmesg`.
 
 use crate::{
     judge::{
@@ -11,21 +11,21 @@ use crate::{
 };
 use std::fmt;
 
-/// How much of a log there is.
+/// Which part of a log is judged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it: where the kernel's first line is missing, lines are lost.
+    /// The whole log: if the kernel's first line is missing, lines are lost.
     FromStart,
     /// A part.
     Part,
 }
 
-/// A line that says that something is wrong.
+/// A line that reports an error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding<'a> {
-    /// Its number in the log, from 1 on.
+    /// The line's number in the log, from 1 on.
     pub number: usize,
-    /// Its text without time and task, or what is wrong with the log as a whole.
+    /// The line's text without time and task, or the error of the log as a whole.
     pub text: &'a str,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Finding<'_> {
     }
 }
 
-/// All lines of a log that say that something is wrong. An empty log is wrong as well.
+/// Returns all lines of a log that report an error. An empty log is an error as well.
 pub fn check(log: &str, allowed: Allowed, extent: Extent) -> Vec<Finding<'_>> {
     let lines: Vec<&str> = log.lines().map(prefix::without_prefix).collect();
     let mut findings = Vec::new();
@@ -59,7 +59,7 @@ pub fn check(log: &str, allowed: Allowed, extent: Extent) -> Vec<Finding<'_>> {
     findings
 }
 
-/// A few lines may come before the kernel's version.
+/// Allows a few lines before the kernel's version.
 fn begins_with_kernel(lines: &[&str]) -> bool {
     let mut first = lines.iter().take(5);
     first.any(|line| line.starts_with("Linux version "))

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Did a machine die of its emulator's fault?
+//! Whether a machine died of its emulator's fault.
 //!
-//! The kernel rewrites its code while it runs, with a breakpoint as the first byte. Rarely QEMU has the other CPU meet
-//! it when all is done and no handler waits for it any more. The same has been seen without the module.
+//! The kernel rewrites its code while it runs, with a breakpoint as the first byte. Rarely QEMU
+//! makes the other CPU run into the breakpoint after the rewriting, when no handler expects it.
+//! This happens without the module as well.
 //!
-//! More rarely a CPU's timer stops two seconds after the start, and the kernel waits for it for ever. No module is loaded
-//! then.
+//! More rarely a CPU's timer stops two seconds after the start, and the kernel waits for it
+//! forever. No module is loaded at that time.
 
-/// What begins a report of the kernel's.
+/// Beginnings of the kernel's reports.
 const REPORTS: [&str; 8] = [
     "Oops: ",
     "BUG: ",
@@ -20,16 +21,16 @@ const REPORTS: [&str; 8] = [
     "Call Trace:",
 ];
 
-/// The one that may be the emulator's fault.
+/// The report that may be the emulator's fault.
 const BREAKPOINT: &str = "Oops: int3: 0000";
 
-/// What RCU says when it waits for too long.
+/// RCU's messages about a stall.
 const STALLS: [&str; 2] = ["detected stalls on CPUs", "self-detected stall on CPU"];
 
-/// What `selftests/machine/vm` has the kernel say before it runs anything that concerns the module.
+/// Printed to the kernel's log by `selftests/machine/vm` before the module is loaded.
 const STARTED: &str = "vm: the machine has started";
 
-/// What the emulator did, if the kernel that said this on its console died of it.
+/// Returns the emulator's fault if the kernel of this console died of it.
 pub fn emulator_fault(console: &str) -> Option<&'static str> {
     if is_stalled_at_the_start(console) {
         Some("did not let the kernel start (a stall of RCU)")
@@ -40,15 +41,16 @@ pub fn emulator_fault(console: &str) -> Option<&'static str> {
     }
 }
 
-/// Did RCU stall before the machine had started, and it never did?
+/// Returns whether RCU stalled and the machine never started.
 fn is_stalled_at_the_start(console: &str) -> bool {
     !console.contains(STARTED) && STALLS.iter().any(|text| console.contains(text))
 }
 
-/// Did the kernel run code that the emulator should not have run?
+/// Returns whether the kernel ran code that it had replaced.
 ///
-/// It did only if the first report is of a breakpoint at a symbol of the kernel's own text: freed text of a module is
-/// filled with breakpoints, too, but has no symbol. And no function of a module may be in the report.
+/// The first report must be of a breakpoint at a symbol of the kernel's own text: freed text of a
+/// module is filled with breakpoints, too, but has no symbol. The report may contain no function of
+/// a module.
 fn is_of_replaced_code(console: &str) -> bool {
     let lines = console.split('\n');
     let lines = lines.map(|line| line.strip_suffix('\r').unwrap_or(line));
@@ -60,7 +62,7 @@ fn is_of_replaced_code(console: &str) -> bool {
     }
     let mut is_in_kernel_text = false;
     for line in report {
-        // Those of what was interrupted may follow the first.
+        // Registers of the interrupted code may follow the first ones.
         if let Some((_, place)) = line.split_once("RIP: 0010:") {
             is_in_kernel_text |= is_symbol_of_kernel(place);
             if !is_in_kernel_text {
@@ -77,7 +79,7 @@ fn is_of_replaced_code(console: &str) -> bool {
     is_in_kernel_text
 }
 
-/// Is this `symbol+0x10/0x900`, with no module after it?
+/// Returns whether a place is `symbol+0x10/0x900`, with no module after it.
 fn is_symbol_of_kernel(place: &str) -> bool {
     let end = place.find('+').unwrap_or(place.len());
     let (symbol, offset) = place.split_at(end);
@@ -88,18 +90,18 @@ fn is_symbol_of_kernel(place: &str) -> bool {
     begins && goes_on && after_offset(offset) == Some("")
 }
 
-/// Is `+0x10/0x900 [` in the line?
+/// Returns whether a line contains `+0x10/0x900 [`.
 fn has_function_of_module(line: &str) -> bool {
     let mut offsets = line.match_indices("+0x").map(|(at, _)| line.split_at(at).1);
     offsets.any(|offset| after_offset(offset).is_some_and(|rest| rest.starts_with(" [")))
 }
 
-/// What follows an offset and a size such as `+0x10/0x900`, if the text begins with these.
+/// Returns the text after an offset and a size such as `+0x10/0x900`.
 fn after_offset(text: &str) -> Option<&str> {
     after_number(after_number(text.strip_prefix('+')?)?.strip_prefix('/')?)
 }
 
-/// What follows a number such as `0x10`.
+/// Returns the text after a number such as `0x10`.
 fn after_number(text: &str) -> Option<&str> {
     let digits = text.strip_prefix("0x")?;
     let rest = digits.trim_start_matches(|c: char| matches!(c, '0'..='9' | 'a'..='f'));
@@ -140,7 +142,7 @@ mod tests {
     fn a_breakpoint_in_the_kernels_own_text_is() {
         let console = breakpoint(IN_KERNEL);
         assert!(is_emulator_fault(&console));
-        // As a console shows it.
+        // Line ends of a console.
         assert!(is_emulator_fault(&console.replace('\n', "\r\n")));
         assert!(is_emulator_fault(console.trim_end()));
         assert!(is_emulator_fault(&breakpoint(
@@ -148,7 +150,7 @@ mod tests {
         )));
     }
 
-    /// The registers of what was interrupted, and how the machine goes down.
+    /// Registers of the interrupted code and the messages of the shutdown may follow.
     #[test]
     fn what_follows_it_does_not_matter() {
         let mut console = breakpoint(IN_KERNEL);
@@ -165,7 +167,7 @@ mod tests {
     fn a_breakpoint_in_freed_text_is_not() {
         let console = breakpoint(IN_FREED_TEXT);
         assert!(!is_emulator_fault(&console));
-        // One in freed text before another.
+        // A breakpoint in freed text comes before the other.
         assert!(!is_emulator_fault(&(console + &breakpoint(IN_KERNEL))));
     }
 
@@ -241,7 +243,7 @@ mod tests {
         assert!(!is_emulator_fault(
             "[    9.000000] Kernel panic - not syncing: Oops: int3\n"
         ));
-        // A report without the place.
+        // A report without the place of the breakpoint.
         assert!(!is_emulator_fault("[    9.000000] Oops: int3: 0000 [#1]\n"));
     }
 
@@ -259,7 +261,7 @@ mod tests {
         ] {
             let stall = format!("[   23.000000] {stall}\nCall Trace:\n");
             assert!(is_emulator_fault(&stall));
-            // It went on after all.
+            // A kernel that has started did not die of the stall.
             assert!(!is_emulator_fault(&(stall.clone() + &started)));
             assert!(!is_emulator_fault(&(started.clone() + &stall)));
         }

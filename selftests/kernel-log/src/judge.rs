@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which lines of a log say that something is wrong.
+//! Finds the lines of a log that report an error.
 
 use crate::{
     check::Extent,
@@ -14,44 +14,48 @@ use crate::{
     race, //
 };
 
-/// Stands in a log for lines that were overwritten before they were read. It is a report wherever it stands.
+/// Stands in a log for lines that were overwritten before they were read. Always an error.
 pub const LOST: &str = "(lines lost)";
 
-/// What is allowed besides.
+/// Errors that are allowed in addition.
 #[derive(Clone, Copy, Default)]
 pub struct Allowed {
-    /// Allocations were made to fail, and the kernel may say so.
+    /// Allocations were made to fail, which the kernel may report.
     pub injected_faults: bool,
-    /// The kernel has the C implementation, which tells of every bit that it cannot write, and has the trace core warn
-    /// of a record that is too long for perf.
+    /// The kernel has the C implementation, which logs every bit that it cannot write, and makes
+    /// the trace core warn of a record that is too long for perf.
     pub c_implementation: bool,
 }
 
-/// The kernel shows after this the stack of the task that met the limit of its memory cgroup. When it is the whole
-/// machine that has no memory, it says so besides.
+/// The stack of the task at the limit of its memory cgroup follows. If the whole machine is out of
+/// memory, there is another message.
 const LIMIT: &str = " invoked oom-killer: ";
 
-/// The same, of the task whose allocation has failed.
+/// The stack of the task whose allocation has failed follows.
 const REFUSED: [&str; 2] = [" page allocation failure: ", " vmalloc error: "];
 
-/// The trace core warns once of a field that it cannot define, as memory for it was refused.
+/// The trace core warns once of a field that it cannot define because an allocation failed.
 const UNDEFINED: &str = " at event_define_fields+";
 
-/// The trace core warns once of a record that is too long for perf: the C implementation asks for room for it.
+/// The trace core warns once of a record that is too long for perf, for which the C implementation
+/// requests room.
 const TOO_LONG: &str = " at perf_trace_buf_alloc+";
 
-/// So many lines may be between one that is allowed and its stack: which task and machine it is.
+/// Maximum distance of an allowed line and its stack. Between them are lines about the task and the
+/// machine.
 const BEFORE_STACK: usize = 8;
 
-/// The same where registers are shown.
+/// The same distance if registers are dumped.
 const REGISTERS: usize = 40;
 
-/// Before the name of the test that begins, in a line of the selftests'. Without a name, none runs.
+/// Precedes the name of the test that begins, in a line of the selftests'. Without a name, no test
+/// runs.
 pub const TEST: &str = "selftests: test: ";
 
-/// The positions of the lines that say that something is wrong, of a report of a race that of its title. The lines have
-/// neither time nor task before them. `test` runs when they begin. What is still to come of a report of a race when a
-/// part of a log ends is not judged; in a whole log it is wrong.
+/// Returns the positions of the lines that report an error; for a race, that of the report's title.
+/// The lines have neither time nor task before them. `test` runs when they begin. An unfinished
+/// report of a race is not judged at the end of a part of a log, and is an error at the end of a
+/// whole log.
 pub fn unexpected<L: AsRef<str>>(
     lines: &[L],
     allowed: Allowed,
@@ -67,11 +71,11 @@ pub fn unexpected<L: AsRef<str>>(
 
 struct Judge<'a> {
     allowed: Allowed,
-    /// The test that runs.
+    /// The running test.
     test: &'a str,
-    /// The report of a race that is being read, and where its title stands.
+    /// The unfinished report of a race, and the position of its title.
     race: Option<(usize, race::Report)>,
-    /// A stack in the next so many lines belongs to a line that is allowed.
+    /// Within this number of lines, a stack belongs to an allowed line.
     stack_explained: usize,
     found: Vec<usize>,
 }
@@ -111,14 +115,14 @@ impl<'a> Judge<'a> {
         };
     }
 
-    /// Is the line part of the report of a race, which is judged as a whole?
+    /// Returns whether the line is part of the report of a race, which is judged as a whole.
     fn is_of_race(&mut self, at: usize, line: &str) -> bool {
         if race::Report::is_end(line) {
             self.end_race(Extent::Part);
             return true;
         }
         if let Some(report) = race::Report::begin(line) {
-            // One that has not ended is cut short.
+            // The report before has not ended: it is cut short.
             self.end_race(Extent::FromStart);
             self.race = Some((at, report));
             return true;
@@ -127,7 +131,7 @@ impl<'a> Judge<'a> {
         race.is_some_and(|(_, report)| report.takes(line))
     }
 
-    /// Where a report must have ended it is wrong if it has not.
+    /// Ends the report of a race. With `Extent::FromStart`, it is unfinished, which is an error.
     fn end_race(&mut self, extent: Extent) {
         if let Some((at, report)) = self.race.take() {
             if extent == Extent::FromStart || report.is_relevant() {
@@ -136,7 +140,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Is this line allowed, and the stack after it as well? Within how many lines?
+    /// Returns for an allowed line the number of lines within which its stack is allowed as well.
     fn explains_stack(&self, line: &str, is_refused: bool) -> Option<usize> {
         let is_allowed = line.contains(LIMIT) || (self.allowed.injected_faults && is_refused);
         let warning_is_allowed = (self.allowed.injected_faults && warns(line, UNDEFINED))
@@ -168,13 +172,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Is this the first line of a warning of that place?
+/// Returns whether this is the first line of a warning of that place.
 fn warns(line: &str, place: &str) -> bool {
     let warning = line.strip_prefix("WARNING: ");
     warning.is_some_and(|rest| rest.contains(place))
 }
 
-/// Is the word in the line, with no ASCII letter, digit or `_` beside it?
+/// Returns whether the line contains the word, with no ASCII letter, digit or `_` beside it.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

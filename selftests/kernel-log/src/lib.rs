@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Judges a kernel's log: is it free of reports, and of messages of the module besides those of loading and
-//! unloading?
+//! Judges a kernel's log, which must have neither reports nor messages of the module other than
+//! those of loading and unloading.
 //!
-//! The selftests judge with [`unexpected`] what each test brings about. The program `kernel-log` judges with [`check`]
-//! the log of a whole run, and with [`emulator_fault()`] the console of a machine that died. What is a report, and what
-//! is allowed, stands in `lists/`, with a comment for each entry.
+//! The selftests judge with [`unexpected`] the messages of each test. The program `kernel-log`
+//! judges with [`check`] the log of a whole run, and with [`emulator_fault()`] the console of a
+//! machine that died. Reports and allowed lines are listed in `lists/`, with a comment for each
+//! entry.
 
 #![forbid(unsafe_code)]
 

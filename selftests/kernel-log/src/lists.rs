@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lists in `lists/`. In each, a line is an entry, with all of its blanks, unless it is empty or begins with `#`.
+//! The lists in `lists/`. Each line is an entry, with all of its blanks, unless it is empty or
+//! begins with `#`.
 
-/// A list as its file has it.
+/// The text of a list's file.
 #[derive(Clone, Copy)]
 pub(crate) struct List(&'static str);
 
-/// What is a report.
+/// Texts that make a line a report.
 pub(crate) const REPORTS: List = List(include_str!("../lists/reports"));
 
-/// What is no report where allocations were made to fail.
+/// Reports that are allowed if allocations are made to fail.
 pub(crate) const OF_FAULTS: List = List(include_str!("../lists/of-faults"));
 
-/// How a line begins that is expected.
+/// Beginnings of expected lines.
 pub(crate) const EXPECTED: List = List(include_str!("../lists/expected"));
 
-/// How a frame begins that accesses memory for the frame that called it.
+/// Beginnings of stack frames that access memory for their caller.
 pub(crate) const ACCESSORS: List = List(include_str!("../lists/accessors"));
 
-/// Lines that tests bring about: how the test's name begins, `: `, and the whole line.
+/// Lines that tests cause: the beginning of the test's name, `: `, and the whole line.
 const OF_TESTS: List = List(include_str!("../lists/of-tests"));
 
-/// Does this test bring about this line?
+/// Returns whether this test causes this line.
 pub(crate) fn is_of_test(line: &str, test: &str) -> bool {
     let mut entries = OF_TESTS
         .entries()
@@ -35,7 +36,7 @@ impl List {
         lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// Does an entry begin the line?
+    /// Returns whether the line begins with an entry.
     pub(crate) fn begin(self, line: &str) -> bool {
         self.entries().any(|entry| line.starts_with(entry))
     }
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// What is no report anyway need not be allowed.
+    /// A line that is no report need not be allowed.
     #[test]
     fn what_comes_of_faults_is_a_report_elsewhere() {
         for entry in OF_FAULTS.entries() {

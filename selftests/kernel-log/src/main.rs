@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The program that the scripts judge the kernel's log with.
+//! The program with which scripts judge the kernel's log.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ Says what that was.
 
 The exit status is 0 for yes, 1 for no, and 2 if nothing can be said.";
 
-/// The exit status if nothing can be said.
+/// The exit status if there is no result.
 const UNKNOWN: u8 = 2;
 
 fn main() -> ExitCode {
@@ -58,13 +58,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// A log, which need not be valid UTF-8: a console shows whatever is written to it.
+/// Reads a log, which need not be valid UTF-8: a console shows any bytes.
 fn read(file: &str) -> Result<String, String> {
     let bytes = fs::read(file).map_err(|error| format!("kernel-log: {file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Shows what is not expected. `Ok(false)` if there is such a line, or no log.
+/// Prints unexpected lines. Returns `Ok(false)` if there is such a line, or no log.
 fn check_logs(words: &[&str]) -> Result<bool, String> {
     let mut allowed = Allowed::default();
     let mut extent = Extent::FromStart;
@@ -83,7 +83,7 @@ fn check_logs(words: &[&str]) -> Result<bool, String> {
     }
     let mut all_are_clean = true;
     for file in files {
-        // A machine that dies leaves none.
+        // A machine that dies leaves no log.
         let log = read(file).unwrap_or_default();
         if log.is_empty() {
             println!("  there is no kernel log: {file}");

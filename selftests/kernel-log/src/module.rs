@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module says, and what the kernel says in its name.
+//! Messages of the module, and of the kernel in its name.
 
-/// What the kernel puts before a message of the module's.
+/// The kernel's prefix of the module's messages.
 const BEFORE_MESSAGE: &str = "user_events: ";
 
-/// What the kernel puts after a function of the module's in a stack.
+/// The kernel's suffix of the module's functions in a stack.
 pub(crate) const IN_STACK: &str = "[user_events]";
 
-/// What may always be there: loading, unloading, and why they take long or fail. The last is the kernel's own.
+/// Messages that are always allowed: about loading and unloading, and why they take long or fail.
+/// The last is the kernel's own.
 const USUAL: [&str; 3] = [
     "unloaded",
     "unloading waits for event probes and triggers that refer to its events",
     "loading out-of-tree module taints kernel.",
 ];
 
-/// The same, with something of its own at the end.
+/// Beginnings of such messages, with a variable end.
 const USUAL_BEGIN: [&str; 2] = ["cannot load: ", "module verification failed: "];
 
-/// What the C implementation says, by the same name, of every bit that it cannot write.
+/// The message of the C implementation, with the same prefix, about every bit that it cannot write.
 const OF_C: &str = "Fault for mm: ";
 
-/// The message, if the line is one of the module's.
+/// Returns the message, if the line is one of the module's.
 pub(crate) fn message(line: &str) -> Option<&str> {
     line.strip_prefix(BEFORE_MESSAGE)
 }
 
-/// Is this message expected? The kernel may have the C implementation.
+/// Returns whether this message is expected. The kernel may have the C implementation.
 pub(crate) fn is_usual(message: &str, c_implementation: bool) -> bool {
     USUAL.contains(&message)
         || is_loaded(message)
@@ -36,7 +37,7 @@ pub(crate) fn is_usual(message: &str, c_implementation: bool) -> bool {
         || (c_implementation && message.starts_with(OF_C))
 }
 
-/// Does the module say that it is loaded, and which version it is?
+/// Returns whether this is the message of a loaded module, with its version.
 fn is_loaded(message: &str) -> bool {
     let version = message.strip_prefix("loaded, version ");
     version.is_some_and(|version| {
@@ -45,14 +46,15 @@ fn is_loaded(message: &str) -> bool {
     })
 }
 
-/// Does the module miss a symbol that no kernel has? A test changes the names that it looks for, so that they end in `#`.
+/// Returns whether the missing symbol exists in no kernel. A test changes the names that the module
+/// looks for, so that they end in `#`.
 fn misses_changed_symbol(message: &str) -> bool {
     let name = message.strip_prefix("the kernel has no symbol '");
     name.and_then(|name| name.strip_suffix("#'"))
         .is_some_and(is_name)
 }
 
-/// A test asks for that, too.
+/// Caused by a test, too.
 fn finds_other_layout(message: &str) -> bool {
     let name = message.strip_prefix("this kernel has another layout of struct ");
     name.is_some_and(|name| is_name(name) || name == "trace_array, or ftrace_trace_arrays")

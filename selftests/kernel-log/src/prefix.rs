@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What stands beside the text of a line: in `dmesg`, on a console and in `/dev/kmsg`.
+//! Separates the text of a line from its prefix, in `dmesg`, on a console and in `/dev/kmsg`.
 
-/// A line of `dmesg` or of a console without what stands before its text, the time and the task or CPU in brackets, and
-/// without the blanks at its end.
+/// Removes the prefix of a line of `dmesg` or of a console, the time and the task or CPU in
+/// brackets, and the blanks at its end.
 pub(crate) fn without_prefix(line: &str) -> &str {
     let mut text = line.trim_end_matches([' ', '\t', '\r']);
     while let Some(rest) = after_bracket(text) {
@@ -12,10 +12,10 @@ pub(crate) fn without_prefix(line: &str) -> &str {
     text
 }
 
-/// What follows `[ 1.000000] `, `[ T12] ` or `[ C1] `.
+/// Returns the text after `[ 1.000000] `, `[ T12] ` or `[ C1] `.
 fn after_bracket(text: &str) -> Option<&str> {
     let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
-    // Behind it a line may be empty.
+    // The rest of the line may be empty.
     let rest = match rest.strip_prefix(' ') {
         Some(rest) => rest,
         None if rest.is_empty() => rest,
@@ -27,8 +27,8 @@ fn after_bracket(text: &str) -> Option<&str> {
     (!number.is_empty() && number.chars().all(is_number)).then_some(rest)
 }
 
-/// The text of a record of `/dev/kmsg`, which has level, number and time before it, then `;`, and after it lines of
-/// properties.
+/// Returns the text of a record of `/dev/kmsg`. Before it are level, number and time, then `;`;
+/// after it are lines of properties.
 pub fn kmsg_text(record: &str) -> &str {
     let line = record.lines().next().unwrap_or_default();
     line.split_once(';').map_or(line, |(_, text)| text)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KCSAN's reports of races, of which only the module's count: the kernel has many of its own.
+//! KCSAN's reports of races. Only races of the module count: the kernel has many of its own.
 //!
 //! ```text
 //! BUG: KCSAN: data-race in one / two
@@ -26,21 +26,21 @@ use crate::{
     module, //
 };
 
-/// What is still to come of a report.
+/// The part of a report that comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// The first line of a stack.
     Before,
-    /// The next frame, of so many before it.
+    /// The next frame of a stack, and its number.
     Stack(usize),
-    /// No stack any more.
+    /// No more stacks.
     Behind,
 }
 
-/// A report, of which the lines are given one by one.
+/// A report, which takes its lines one by one.
 pub(crate) struct Report {
     place: Place,
-    /// The first frame of the current stack is one of those that access memory for their caller.
+    /// The first frame of the current stack accesses memory for its caller.
     is_for_caller: bool,
     is_ours: bool,
 }
@@ -55,12 +55,12 @@ impl Report {
         })
     }
 
-    /// Does this line end the report?
+    /// Returns whether this line ends the report.
     pub(crate) fn is_end(line: &str) -> bool {
         line.len() >= 10 && line.bytes().all(|byte| byte == b'=')
     }
 
-    /// Takes the next line, if it is one of the report's: others may stand between them.
+    /// Takes the next line, if it belongs to the report: others may stand between.
     pub(crate) fn takes(&mut self, line: &str) -> bool {
         if line.is_empty() {
             return true;
@@ -88,7 +88,8 @@ impl Report {
         }
     }
 
-    /// The access is that of the first frame, or of the second by the first.
+    /// The access is by the first frame, or by the second if the first accesses memory for its
+    /// caller.
     fn add(&mut self, number: usize, frame: &str) {
         let is_ours = frame.ends_with(module::IN_STACK);
         match number {
@@ -101,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Is it of the module, as far as it goes?
+    /// Returns whether the report, as far as it goes, is of the module.
     pub(crate) fn is_relevant(&self) -> bool {
         self.is_ours
     }

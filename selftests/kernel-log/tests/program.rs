@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The program as the scripts run it.
+//! Runs the program as the scripts do.
 
 use std::{
     fs,
@@ -11,14 +11,14 @@ use std::{
 const CLEAN: &str =
     "[    0.000000] Linux version 7\n[    1.200000] user_events: loaded, version 1.0.0\n";
 
-/// A file of this name for one test.
+/// Makes a file of this name for one test.
 fn file(name: &str, text: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
-/// The exit status, and what is said to standard output.
+/// Returns the exit status and the standard output.
 fn run(words: &[&str]) -> (Option<i32>, String) {
     let program = env!("CARGO_BIN_EXE_kernel-log");
     let output = Command::new(program).args(words).output().unwrap();
@@ -34,7 +34,7 @@ fn a_clean_log_is_status_0_and_silence() {
     assert_eq!(run(&["check", log, log]), (Some(0), String::new()));
 }
 
-/// The test of faults looks for the lines with `|` before them.
+/// The test of faults parses the lines with `|` before them.
 #[test]
 fn a_report_is_status_1_and_shown_with_its_line() {
     let clean = file("clean-beside-reports", CLEAN.as_bytes());

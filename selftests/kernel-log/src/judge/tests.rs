@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is a report in a log, and what is only nearly so.
+//! Reports in a log, and lines that look similar.
 
 use super::*;
 use crate::{
@@ -26,7 +26,7 @@ const OF_C: Allowed = Allowed {
     ..NOTHING
 };
 
-/// A clean log, with all that may be there.
+/// A clean log, with all lines that are always allowed.
 const CLEAN: &str = "[    0.000000] Linux version 7
 [    1.000000] user_events: loading out-of-tree module taints kernel.
 [    1.100000] user_events: module verification failed: signature and/or required key missing - tainting kernel
@@ -43,7 +43,7 @@ const CLEAN: &str = "[    0.000000] Linux version 7
 [    1.700000] rcu: \tRCU CPU stall warnings timeout set to 120 (rcu_cpu_stall_timeout).
 ";
 
-/// Lines that the trace core says where allocations are made to fail.
+/// Messages of the trace core when allocations are made to fail.
 const OF_INJECTED_FAULTS: &str = "\
 [    2.000000] WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2, CPU#0: selftests/1
 [    2.000001] Call Trace:
@@ -54,7 +54,7 @@ const OF_INJECTED_FAULTS: &str = "\
 [    2.200002] Could not create directory for event one
 ";
 
-/// Lines that a kernel with the C implementation says.
+/// Messages of a kernel with the C implementation.
 const OF_C_IMPLEMENTATION: &str = "\
 [    2.000000] user_events: Fault for mm: 0x(____ptrval____) @ 0x20001034 event: one
 [    2.100000] user_events: Fault for mm: 0x0000000057c97904 @ 0x20001034 event: one
@@ -62,7 +62,7 @@ const OF_C_IMPLEMENTATION: &str = "\
 [    2.150001] Call Trace:
 ";
 
-/// What is found in the clean log, followed by these lines.
+/// Returns the findings in the clean log followed by these lines.
 fn found(more: &str, allowed: Allowed) -> Vec<String> {
     let log = format!("{CLEAN}{more}");
     let findings = check(&log, allowed, Extent::FromStart);
@@ -70,7 +70,7 @@ fn found(more: &str, allowed: Allowed) -> Vec<String> {
     texts.collect()
 }
 
-/// The same, of a line with this text.
+/// Returns the findings in the clean log followed by a line with this text.
 fn found_of(text: &str, allowed: Allowed) -> Vec<String> {
     found(&format!("[    2.000000] {text}\n"), allowed)
 }
@@ -168,7 +168,7 @@ fn what_is_nearly_a_report_is_clean() {
     }
 }
 
-/// The text with another character in place of its last letter.
+/// Replaces the last letter of a text.
 fn changed(text: &str) -> String {
     let at = text.rfind(|c: char| c.is_ascii_alphabetic()).unwrap();
     let (before, from) = text.split_at(at);
@@ -263,7 +263,7 @@ fn a_log_of_which_the_beginning_is_lost_is_only_a_part() {
     );
     assert_eq!(check(rest, NOTHING, Extent::Part), []);
     assert_eq!(check(CLEAN, NOTHING, Extent::Part), []);
-    // A part is judged all the same.
+    // Reports are found in a part, too.
     let rest = format!("{rest}Oops\n");
     assert_eq!(check(&rest, NOTHING, Extent::Part).len(), 1);
 }
@@ -293,7 +293,7 @@ fn lost_lines_are_a_report() {
             [1]
         );
     }
-    // In a report, too.
+    // In a report of a race, too.
     let report = ["BUG: KCSAN: data-race in one / other", LOST, "=========="];
     assert_eq!(unexpected(&report, NOTHING, "", Extent::Part), [1]);
 }
@@ -308,14 +308,14 @@ fn a_stack_is_explained_once() {
         found(&format!("{limit}{stack}{stack}"), NOTHING),
         ["Call Trace:"]
     );
-    // What is between the two is judged, and explains the stack.
+    // Lines between the two are judged, and explain the stack.
     assert_eq!(
         found(&format!("{limit}[    2.000000] Oops\n{stack}"), NOTHING),
         ["Oops", "Call Trace:"]
     );
 }
 
-/// The kernel says in few lines whose stack comes.
+/// Only a few lines lie between an allowed line and its stack.
 #[test]
 fn a_stack_is_explained_near_by() {
     let limit = "[    2.000000] one invoked oom-killer: two\n";
@@ -325,7 +325,7 @@ fn a_stack_is_explained_near_by() {
     for count in [BEFORE_STACK, 64 * BEFORE_STACK] {
         assert_eq!(found(&log(count), NOTHING), ["Call Trace:"], "{count}");
     }
-    // Registers take more.
+    // A dump of registers takes more lines.
     let warning = "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2";
     let log = |count: usize| format!("{warning}\n{}{stack}", "one\n".repeat(count));
     assert_eq!(found(&log(20), FAULTS), [""; 0]);
@@ -348,7 +348,7 @@ fn what_a_test_brings_about_is_allowed_while_it_runs() {
         found(&format!("{its}[    3.000000] {text} too\n"), NOTHING),
         [format!("{text} too")]
     );
-    // Of a part it is said which test it is of.
+    // For a part of a log, the caller gives the running test.
     assert_eq!(
         unexpected(&[text], NOTHING, "unloading::one", Extent::Part),
         [0; 0]
@@ -362,7 +362,7 @@ fn what_only_faults_bring_about_is_allowed_with_faults_only() {
     for allowed in [NOTHING, OF_C] {
         assert_eq!(found(OF_INJECTED_FAULTS, allowed).len(), 7);
     }
-    // A line that says more is a report for that.
+    // A line with more text is a report.
     let text = "BUG: KASAN: Could not create directory";
     assert_report(text, FAULTS);
     let more = format!("{OF_INJECTED_FAULTS}[    2.200000] Call Trace:\n");
@@ -394,7 +394,7 @@ fn what_only_the_c_implementation_says_is_allowed_with_it_only() {
 
 const TITLE: &str = "BUG: KCSAN: data-race in one / other";
 
-/// A report of a race, as lines, with the frames of its two stacks.
+/// Returns the lines of a report of a race, with the frames of its two stacks.
 fn lines_of_race(first: &[&str], second: &[&str]) -> Vec<String> {
     let line = "=".repeat(66);
     let frames = |frames: &[&str]| {
@@ -430,7 +430,7 @@ fn lines_of_race(first: &[&str], second: &[&str]) -> Vec<String> {
     .concat()
 }
 
-/// The same, as a log.
+/// Returns the log of a report of a race.
 fn race(first: &[&str], second: &[&str]) -> String {
     log_of(&lines_of_race(first, second))
 }
@@ -466,7 +466,7 @@ fn each_accessor_is_one_on_behalf_of_its_caller() {
             [TITLE],
             "{entry}"
         );
-        // Of the kernel's own, and of what the module called otherwise.
+        // Only the caller of an accessor in the first frame counts.
         for stack in [
             &[&frame, OTHER, OURS][..],
             &[OTHER, &frame, OURS],
@@ -483,20 +483,20 @@ fn a_race_of_the_kernels_own_is_not() {
         &["two+0x1/0x2 [other]"][..],
         &["user_events+0x1/0x2"],
         &["two+0x1/0x2 [user_events2]"],
-        // What the module calls.
+        // Functions that the module calls.
         &["osq_lock+0x1/0x2", OURS],
         &["queue_work_on+0x1/0x2", OURS],
-        // What interrupts it.
+        // Interrupts of the module.
         &[OTHER, "asm_sysvec_apic_timer_interrupt+0x1/0x2", OURS],
     ] {
         assert_eq!(found(&race(stack, stack), NOTHING), [""; 0], "{stack:?}");
     }
-    // The module after it has no part in it.
+    // A frame after the report does not count.
     let report = race(&[OTHER], &[OTHER]) + &format!("[    3.000000]  {OURS}\n");
     assert_eq!(found(&report, NOTHING), [""; 0]);
 }
 
-/// Functions may be called as a report is: their lines are judged by what they are.
+/// A function may have the name of a report: a frame is no report.
 #[test]
 fn the_lines_of_a_report_are_no_reports() {
     let stack = [
@@ -506,12 +506,12 @@ fn the_lines_of_a_report_are_no_reports() {
         "0xffffffffc0201234",
     ];
     assert_eq!(found(&race(&stack, &stack), NOTHING), [""; 0]);
-    // After it they are.
+    // After the report's end, such a text is a report.
     let report = race(&[OTHER], &[OTHER]) + "[    3.000000] BUG\n";
     assert_eq!(found(&report, NOTHING), ["BUG"]);
 }
 
-/// Whatever else the kernel says between two lines of a report.
+/// Other messages may come between two lines of a report.
 #[test]
 fn what_is_said_amid_a_report_is_judged() {
     let lines = lines_of_race(&[OTHER, OTHER], &[OTHER]);
@@ -533,7 +533,7 @@ fn what_is_said_amid_a_report_is_judged() {
     }
 }
 
-/// A frame is one of a stack only.
+/// A frame counts only within a stack.
 #[test]
 fn a_stack_ends_where_the_report_says_what_changed() {
     let mut lines = lines_of_race(&[OTHER], &[OTHER]);
@@ -555,7 +555,7 @@ fn a_report_that_is_cut_short_is_a_report() {
     for count in 2..lines.len() {
         let cut = log_of(&lines[..count]);
         assert_eq!(found(&cut, NOTHING), [TITLE], "{count}");
-        // The next one does not hide it.
+        // The next report does not hide the first.
         assert_eq!(
             found(&format!("{cut}[    3.000000] {TITLE}\n"), NOTHING),
             [TITLE, TITLE]
@@ -563,7 +563,7 @@ fn a_report_that_is_cut_short_is_a_report() {
     }
 }
 
-/// The log of a test may end before the report does.
+/// The log of a test may end before the report ends.
 #[test]
 fn a_report_may_end_behind_a_part() {
     let part = |lines: Vec<String>| {
@@ -589,7 +589,7 @@ fn what_follows_a_race_of_the_kernels_own_is_judged() {
     );
 }
 
-/// What is allowed of one kernel is not of races.
+/// Options that allow errors do not allow races.
 #[test]
 fn races_are_judged_alike_everywhere() {
     for allowed in each_allowed() {
