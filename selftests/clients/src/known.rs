@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that are known: perf must have each of them, with the values that were written, and no other.
+//! Known records: perf must have each of them, with the values that were written, and no other.
 
 use crate::perf::Session;
 use crate::pipelines::Logs;
@@ -33,8 +33,8 @@ pub const TESTS: &[Test] = &[
     }),
 ];
 
-/// Waits until the bits of all of a client's events in this process are set: on a busy machine the kernel may do that a little
-/// after perf has attached.
+/// Waits until the bits of all events of a client in this process are set: on a busy machine the
+/// kernel may set them a little after perf has attached.
 pub fn wait_enabled(client: &dyn Client) -> Result<(), Failure> {
     let pid = process::id().to_string();
     let mut clear = Vec::new();
@@ -68,7 +68,7 @@ fn known(mut client: Box<dyn Client>) -> Result<(), Failure> {
         .iter()
         .map(|record| client.text(record))
         .collect::<Result<Vec<String>, Failure>>()?;
-    // Which of two metrics comes first is not said anywhere.
+    // The order of two metrics is not specified.
     expected.sort_unstable();
     had.sort_unstable();
     if had != expected {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The client libraries that people use, unmodified, beside the module: their own tests, and records that are known, which perf
-//! records and the libraries' own decoder reads. As root, with tracefs mounted and the module loaded. Prints KTAP.
+//! Tests the published client libraries, unmodified, with the module: runs their own tests, and
+//! writes known records, which perf records and the libraries' own decoder reads. Needs root, a
+//! mounted tracefs and the loaded module. Prints KTAP.
 //!
-//! `clients check TESTS EXPECTED`: `TESTS` has the libraries' own tests, `LIBRARY.TARGET`, and `EXPECTED` what those of
-//! them write that write (see `own_tests`).
+//! `clients check TESTS EXPECTED`: `TESTS` has the libraries' own tests, `LIBRARY.TARGET`, and
+//! `EXPECTED` the records of the tests that write some (see `own_tests`).
 //!
-//! `clients show FILE`: the records that perf has written to `FILE`, a line each, as in `EXPECTED`.
+//! `clients show FILE`: prints the records in perf's file `FILE`, a line each, as in `EXPECTED`.
 
 mod known;
 mod own_tests;
@@ -19,7 +20,7 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why a test failed.
+/// The reason why a test failed.
 type Failure = String;
 
 /// Results in KTAP.

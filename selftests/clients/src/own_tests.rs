@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The libraries' own tests, in the form in which cargo built them.
+//! The libraries' own tests, as built by cargo.
 
 use crate::perf::Session;
 use crate::Failure;
@@ -11,14 +11,15 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What is run of the tests of a library that is mostly about other things.
+/// The tests to run of a library that is mostly about other things.
 const ONLY: [(&str, &[&str]); 1] = [(
     "one_collect.lib",
     &["user_events::", "tracefs::tests::tracefs_open_find"],
 )];
 
-/// The tests that write records without looking at them, and the events that they write, with keyword and level. These exist
-/// before the tests start, so that perf can record them; all records of a run are compared with a file of the tests' name.
+/// The tests that write records without reading them, and the events that they write, with keyword
+/// and level. The events are made before the tests start, so that perf can record them. All records
+/// of a run are compared with a file of the tests' name.
 const WRITING: [(&str, &[&str]); 2] = [
     (
         "eventheader.tests",
@@ -38,8 +39,8 @@ const WRITING: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// How often one of the other tests may be tried. They give a listener a second to attach, and the kernel one to delete an
-/// event, which is little where an emulated machine shares a busy host.
+/// Most tries of each other test. The tests give a listener a second to attach, and the kernel a
+/// second to delete an event, which is short where an emulated machine shares a busy host.
 const TRIES: usize = 3;
 
 /// The fields that all events of `eventheader` are registered with.
@@ -54,7 +55,7 @@ pub struct Binary {
     writing: Option<&'static [&'static str]>,
 }
 
-/// All programs in a directory that have tests.
+/// Returns all programs in a directory that have tests.
 pub fn find(directory: &Path) -> Result<Vec<Binary>, Failure> {
     let entries =
         fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -64,7 +65,7 @@ pub fn find(directory: &Path) -> Result<Vec<Binary>, Failure> {
         let name = path
             .file_name()
             .map_or(String::new(), |name| name.to_string_lossy().into_owned());
-        // What this is.
+        // This program itself.
         if name == "clients.program" {
             continue;
         }
@@ -103,10 +104,11 @@ pub fn find(directory: &Path) -> Result<Vec<Binary>, Failure> {
     Ok(binaries)
 }
 
-/// A run, or list, of all that is to be run of a program, including what is left out where there are no user events.
+/// Makes the command that runs or lists the tests of a program, including tests that are ignored
+/// without user events.
 fn command(path: &Path, name: &str) -> Command {
     let mut command = Command::new(path);
-    // In the order of the list, so that the records' order is known.
+    // In the order of the list, so that the order of records is known.
     command.args(["--include-ignored", "--test-threads=1"]);
     if let Some((_, filters)) = ONLY.iter().find(|(of, _)| *of == name) {
         command.args(*filters);
@@ -115,12 +117,12 @@ fn command(path: &Path, name: &str) -> Command {
 }
 
 impl Binary {
-    /// How many results it has.
+    /// Returns the number of results.
     pub fn results(&self) -> usize {
         self.tests.len() + usize::from(self.writing.is_some())
     }
 
-    /// Runs it, with a result for each of its tests, and one for its records.
+    /// Runs the program, with a result for each of its tests, and one for its records.
     pub fn run(&self, expected: &Path, ktap: &mut Ktap) {
         let mut output = String::new();
         let mut run = || {
@@ -149,7 +151,7 @@ impl Binary {
                 .unwrap_or("it came to no end")
                 .to_string();
             let mut tries = 1;
-            // Records of more tries than one would not be those that are expected.
+            // More than one try would write more records than expected.
             while outcome != "ok" && self.writing.is_none() && tries < TRIES {
                 tries += 1;
                 outcome = self.again(test).unwrap_or_else(|why| why);
@@ -174,7 +176,7 @@ impl Binary {
         }
     }
 
-    /// Runs one of its tests alone, and says what it came to.
+    /// Runs one of the tests alone, and returns its outcome.
     fn again(&self, test: &str) -> Result<String, Failure> {
         let mut command = Command::new(&self.path);
         command.args(["--include-ignored", "--test-threads=1", "--exact", test]);
@@ -189,7 +191,7 @@ impl Binary {
     }
 }
 
-/// What a program's tests came to, by their names.
+/// Returns the outcomes of a program's tests, by their names.
 fn outcomes(output: &str) -> HashMap<&str, &str> {
     output
         .lines()
@@ -203,7 +205,7 @@ fn outcomes(output: &str) -> HashMap<&str, &str> {
         .collect()
 }
 
-/// The records that are written meanwhile.
+/// Returns the records that are written during `run`.
 fn recorded(
     events: &[&str],
     run: &mut dyn FnMut() -> Result<(), Failure>,
@@ -228,7 +230,7 @@ fn recorded(
     Ok(records.into_iter().map(|record| record.text).collect())
 }
 
-/// Are these the records, one a line, that a file has?
+/// Compares the records with those in a file, one a line.
 fn compare(records: &[String], file: &Path) -> Result<String, Failure> {
     let expected =
         fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -237,13 +239,13 @@ fn compare(records: &[String], file: &Path) -> Result<String, Failure> {
         .filter(|line| !line.starts_with('#'))
         .collect();
     let mut had: Vec<&str> = records.iter().map(String::as_str).collect();
-    // Records of two CPUs in the same microsecond may change places.
+    // Records of two CPUs in the same microsecond may be in any order.
     expected.sort_unstable();
     had.sort_unstable();
     if had == expected {
         return Ok(format!("{} records", had.len()));
     }
-    // In the form that the file is to have.
+    // In the format of the file.
     records.iter().for_each(|record| println!("#  {record}"));
     let first = had.iter().zip(&expected).find(|(one, other)| one != other);
     Err(format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `perf record`, and what it has recorded, as `tracepoint_perf` and `tracepoint_decode` read it.
+//! Runs `perf record`, and reads its records with `tracepoint_perf` and `tracepoint_decode`.
 
 use crate::Failure;
 use std::fs;
@@ -23,15 +23,15 @@ use tracepoint_decode::PerfFieldFormat;
 use tracepoint_perf::PerfDataFileEventOrder;
 use tracepoint_perf::PerfDataFileReader;
 
-/// A record, in the order of its time.
+/// A record, in order of time.
 pub struct Record {
     /// The event and all of its fields, as JSON.
     pub text: String,
-    /// What its last `__rel_loc` points at, if it has one.
+    /// The data of the record's last `__rel_loc`, if it has one.
     pub buffer: Option<Vec<u8>>,
 }
 
-/// A `perf record` of all processes, that records.
+/// A running `perf record` of all processes.
 pub struct Session {
     perf: Child,
     commands: ChildStdin,
@@ -45,11 +45,11 @@ impl Session {
         Session::begin_with(events, &[])
     }
 
-    /// The same with more words for perf.
+    /// Like [`Session::begin`], with more arguments for perf.
     pub fn begin_with<S: AsRef<str>>(events: &[S], words: &[&str]) -> Result<Session, Failure> {
         let file = PathBuf::from("/tmp/clients.data");
         let mut command = Command::new("perf");
-        // Disabled at first: it answers when it is enabled, and then it records.
+        // Starts disabled, as perf acknowledges that it is enabled, and then records.
         command.args([
             "record",
             "-q",
@@ -86,7 +86,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Gives it a command, and waits until it has done that.
+    /// Sends perf a command, and waits for its acknowledgement.
     fn tell(&mut self, command: &str) -> Result<(), Failure> {
         let mut answer = String::new();
         writeln!(self.commands, "{command}")
@@ -101,7 +101,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends it, and reads its records.
+    /// Ends perf, and reads its records.
     pub fn end(mut self) -> Result<Vec<Record>, Failure> {
         self.tell("stop")?;
         let status = self.perf.wait().map_err(|error| error.to_string())?;
@@ -116,13 +116,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Where a test has failed; else it is no more.
+        // A failed test leaves perf running.
         let _ = self.perf.kill();
         let _ = self.perf.wait();
     }
 }
 
-/// Reads a file of perf's. That it lost records is an error, too.
+/// Reads a file of perf's. Lost records are an error, too.
 pub fn read(file: &Path) -> Result<Vec<Record>, Failure> {
     let mut reader = PerfDataFileReader::new();
     let mut context = EventHeaderEnumeratorContext::new();
@@ -194,8 +194,8 @@ pub fn read(file: &Path) -> Result<Vec<Record>, Failure> {
     Ok(records)
 }
 
-/// What a field of the kind `__rel_loc` points at: `tracepoint_decode` 0.5.0 counts its offset from the record's start, and
-/// not from the field's end.
+/// Returns the data of a `__rel_loc` field. `tracepoint_decode` 0.5.0 counts its offset from the
+/// record's start instead of the field's end.
 fn located<'a>(field: &PerfFieldFormat, record: &'a [u8]) -> Option<&'a [u8]> {
     let end = usize::from(field.offset()) + usize::from(field.size());
     let location = record.get(usize::from(field.offset())..end)?;

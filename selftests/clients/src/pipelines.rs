@@ -44,7 +44,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 use tracing_subscriber::EnvFilter;
 
-/// What the libraries have said by `tracing` since it was last taken: that is where they tell what they do not return.
+/// Output of the libraries to `tracing` since the last check: errors that they do not return.
 static SAID: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 struct Said;
@@ -61,7 +61,7 @@ impl Write for Said {
     }
 }
 
-/// Listens to the exporters, at all levels.
+/// Captures the output of the exporters, at all levels.
 fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
@@ -73,7 +73,8 @@ fn listen() {
     });
 }
 
-/// What a pipeline lets its user know: the error of a result, and what was said of a record that was lost.
+/// Returns the errors that a pipeline reports to its user: by its result, or by a message about a
+/// lost record.
 fn told(result: OTelSdkResult) -> Result<(), String> {
     let mut said = SAID.lock().map_err(|error| error.to_string())?;
     let lines = String::from_utf8_lossy(&said).into_owned();
@@ -89,7 +90,7 @@ fn told(result: OTelSdkResult) -> Result<(), String> {
     }
 }
 
-/// Who writes, in all records.
+/// The writer's identity, in all records.
 fn resource() -> Resource {
     Resource::builder_empty()
         .with_attributes([
@@ -100,7 +101,7 @@ fn resource() -> Resource {
         .build()
 }
 
-/// A time that records have: so many seconds after 2024-01-01.
+/// A time for records: this number of seconds after 2024-01-01.
 fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_704_067_200 + seconds)
 }
@@ -216,7 +217,7 @@ impl Trace {
     }
 }
 
-/// What all spans here have in `PartA`.
+/// Returns the `PartA` of all spans here.
 fn part_a(context: &SpanContext, second: u64) -> String {
     format!(
         "\"PartA\": {{ \"time\": \"2024-01-01T00:00:0{second}Z\", \"ext_dt_traceId\": \"{}\", \
@@ -366,7 +367,7 @@ impl Client for Metrics {
     }
 }
 
-/// A request with one point, in words.
+/// Describes a request with one point.
 fn describe(request: &ExportMetricsServiceRequest) -> Option<String> {
     let [of_resource] = &request.resource_metrics[..] else {
         return None;

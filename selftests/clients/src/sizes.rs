@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that are larger than a listener takes: the client library gets an error, whatever it makes of it, or it succeeded
-//! and the listener's miss is counted in `user_events_profile`.
+//! Records that are larger than a listener takes: the write fails, however the client library
+//! reports that, or succeeds, and the listener's miss is counted in `user_events_profile`.
 
 use crate::known::wait_enabled;
 use crate::perf::Record;
@@ -21,24 +21,27 @@ type Test = (&'static str, fn() -> Result<(), Failure>);
 /// The largest payload that perf takes with a call chain, in bytes: see "Sizes" in the manual.
 const PERF_TAKES: usize = 64_372;
 
-/// Has perf take that, so that what it refuses is not refused by the libraries.
+/// With call chains, perf refuses records that the libraries do not.
 const WITH_CHAINS: &[&str] = &["-g"];
 
-/// What a library puts around a text is less than this, so that whether perf takes a record is known by its text.
+/// A library adds less than this to a text, so that a text's size decides whether perf takes the
+/// record.
 const AROUND: usize = 512;
 
-/// The texts' sizes, in bytes: the last are more than perf takes, and more than most of the libraries do.
+/// Sizes of texts, in bytes: the last are more than perf takes, and more than most of the libraries
+/// do.
 const SIZES: [usize; 6] = [1000, 9000, 30_000, 60_000, 64_500, 70_000];
 
 /// A text that is too large for ftrace's sub-buffers of a page, and not for perf.
 const FOR_PERF_ALONE: usize = 6000;
 
-/// How an error number of the kernel's reads, and the one that the libraries return themselves.
+/// Texts of an error number of the kernel, and of one that the libraries return themselves.
 const E2BIG: &str = "Argument list too long (os error 7)";
 const ERANGE: &str = "Numerical result out of range (os error 34)";
 
-/// What a library lets its user know of a record that is too large for all listeners: of one that the kernel refuses, and of
-/// one of more than 64 KB. Parts of what it returns and logs, or none where it says nothing at all.
+/// Parts of the library's errors about a record that is too large for all listeners: one that the
+/// kernel refuses, and one of more than 64 KB. The library returns or logs them; empty if it
+/// reports nothing.
 type Tells = (&'static [&'static str], &'static [&'static str]);
 
 pub const TESTS: &[Test] = &[
@@ -103,7 +106,7 @@ fn text_of(client: &dyn Client, record: &Record) -> Result<usize, Failure> {
         .unwrap_or(0))
 }
 
-/// How often ftrace and perf have missed a record of an event.
+/// Returns the number of an event's records that ftrace and perf have missed.
 fn missed(event: &str) -> Result<(u64, u64), Failure> {
     let path = "/sys/kernel/tracing/user_events_profile";
     let listing = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
@@ -131,7 +134,7 @@ fn sized(mut client: Box<dyn Client>, event: &str, tells: Tells) -> Result<(), F
             expected.push(size);
         }
     }
-    // An error has been returned, so nothing is counted.
+    // The failed writes have returned an error, so no miss is counted.
     let before = missed(event)?;
     if before != (0, 0) {
         return Err(format!(
@@ -139,8 +142,8 @@ fn sized(mut client: Box<dyn Client>, event: &str, tells: Tells) -> Result<(), F
         ));
     }
 
-    // With a second listener that takes less, the write succeeds, and the miss is counted. Of one that neither takes it is an
-    // error again.
+    // If a second listener takes less, the write succeeds, and the miss is counted. A record that
+    // neither takes is an error again.
     let switch = format!("/sys/kernel/tracing/events/user_events/{event}/enable");
     let switch = |to: &str| fs::write(&switch, to).map_err(|error| format!("{switch}: {error}"));
     switch("1")?;
@@ -169,7 +172,7 @@ fn sized(mut client: Box<dyn Client>, event: &str, tells: Tells) -> Result<(), F
     Ok(())
 }
 
-/// Has a library told what it is known to tell?
+/// Checks that a library reported the expected errors.
 fn told(size: usize, had: Result<(), String>, wanted: &[&str]) -> Result<(), Failure> {
     println!("# {size} bytes: {had:?}");
     match &had {

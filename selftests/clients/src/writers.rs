@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all clients have in common here, and those that write events themselves: `tracepoint`, `eventheader` and
-//! `eventheader_dynamic`.
+//! The interface of all clients, and the clients that write events themselves: `tracepoint`,
+//! `eventheader` and `eventheader_dynamic`.
 
 use crate::perf::Record;
 use crate::Failure;
@@ -22,22 +22,22 @@ use tracepoint::TracepointState;
 
 /// A client library that has registered its events.
 pub trait Client {
-    /// The events that its records go to.
+    /// The events of the records.
     fn events(&self) -> Vec<&'static str>;
 
-    /// Writes records that are known, and says what is to be read of them.
+    /// Writes known records, and returns how they should read.
     fn write_known(&mut self) -> Result<Vec<String>, Failure>;
 
-    /// Writes a record with a text of so many bytes, `x` each. Returns what the library lets its user know.
+    /// Writes a record with a text of `size` times `x`. Returns the error that the library reports.
     fn write_sized(&mut self, size: usize) -> Result<(), String>;
 
-    /// A record, as it is to be compared with what `write_known` says.
+    /// Returns a record in the form of `write_known`.
     fn text(&self, record: &Record) -> Result<String, Failure> {
         Ok(record.text.clone())
     }
 }
 
-/// An error number that a library returns, in words.
+/// The text of an error number that a library returns.
 fn told(error: i32) -> Result<(), String> {
     if error == 0 {
         return Ok(());
@@ -60,7 +60,7 @@ impl Tracepoint {
     }
 
     fn write(text: &[u8]) -> Result<(), String> {
-        // With its NUL, where the field ends.
+        // The location includes the NUL, which ends the field.
         let location = (text.len() as u32 + 1) << 16;
         told(TRACEPOINT.write(&mut [
             EventDataDescriptor::zero(),
@@ -94,7 +94,7 @@ impl Client for Tracepoint {
     }
 
     fn write_sized(&mut self, size: usize) -> Result<(), String> {
-        // More does not fit into a location.
+        // A location cannot hold a larger size.
         let text = vec![b'x'; size.min(usize::from(u16::MAX) - 1)];
         Tracepoint::write(&text)
     }
@@ -108,7 +108,7 @@ impl Drop for Tracepoint {
 
 define_provider!(EVENTHEADER, "ClientEventheader");
 
-/// `eventheader`, with events that are known when it is compiled.
+/// `eventheader`, with events that are fixed when it is compiled.
 pub struct Eventheader;
 
 impl Eventheader {
@@ -185,7 +185,7 @@ impl Drop for Eventheader {
     }
 }
 
-/// `eventheader_dynamic`, with events that are known when they are written.
+/// `eventheader_dynamic`, with events that are made when they are written.
 pub struct Dynamic {
     provider: Provider,
     events: Arc<EventSet>,
