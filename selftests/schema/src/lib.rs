@@ -2,7 +2,7 @@
 
 //! The kernel module's `schema`, as a crate of the host.
 //!
-//! It is a module here as it is there, so that code which compiles here also compiles there.
+//! A module here as in the kernel, so that code which compiles here also compiles there.
 
 #![no_std]
 #![forbid(unsafe_code)]

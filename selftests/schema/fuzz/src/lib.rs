@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What libFuzzer calls, by way of `entry.c`: it passes an input byte by byte, so that there is no
-//! pointer to trust, and then says of which kind the input is.
+//! The functions that libFuzzer calls through `entry.c`. They take an input byte by byte, so that
+//! no pointer must be trusted, and then the kind of the input.
 //!
-//! A claim that does not hold panics, which ends the process.
+//! A broken claim panics, which ends the process.
 
 #[path = "../../tests/schema/claims.rs"]
 mod claims;
@@ -18,7 +18,7 @@ thread_local! {
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Checks `claim` with the input, and begins a new one.
+/// Checks `claim` with the input, and clears it.
 fn check(claim: fn(&[u8])) {
     INPUT.with_borrow_mut(|input| {
         claim(input);
@@ -26,25 +26,25 @@ fn check(claim: fn(&[u8])) {
     });
 }
 
-/// The next byte of the input.
+/// Adds a byte to the input.
 #[no_mangle]
 extern "C" fn input_byte(byte: u8) {
     INPUT.with_borrow_mut(|input| input.push(byte));
 }
 
-/// The input is a description.
+/// Checks the input as a description.
 #[no_mangle]
 extern "C" fn input_is_descriptions() {
     check(claims::description);
 }
 
-/// The input is a line of `dynamic_events` that makes an event, and one that deletes it.
+/// Checks the input as a line of `dynamic_events` that makes an event, and one that deletes it.
 #[no_mangle]
 extern "C" fn input_is_lines() {
     check(claims::line);
 }
 
-/// The input is a description and a payload.
+/// Checks the input as a description and a payload.
 #[no_mangle]
 extern "C" fn input_is_records() {
     check(claims::record);

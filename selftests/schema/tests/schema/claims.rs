@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must be true of any bytes: the schema does not panic, returns what the model returns, and what
-//! it accepts is consistent.
+//! Claims about any bytes: the schema does not panic, returns the same as the model, and accepts
+//! only consistent input.
 //!
 //! Each function asserts one claim. The tests call them with random bytes and with the corpus, the
-//! fuzzer with the inputs that it makes.
+//! fuzzer with its own inputs.
 
 use crate::event::{
     check,
@@ -59,17 +59,17 @@ fn cut(input: &[u8]) -> (&[u8], &[u8]) {
     (first, parts.next().unwrap_or_default())
 }
 
-/// A byte of the schema for each `char` of the model.
+/// Returns a byte of the schema for each `char` of the model.
 fn bytes(text: &str) -> Vec<u8> {
     text.chars().map(|c| u8::try_from(c).unwrap()).collect()
 }
 
-/// A `char` of the model for each byte of the schema.
+/// Returns a `char` of the model for each byte of the schema.
 fn text_of(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// The errno as the model names it.
+/// Returns the model's name of an errno.
 fn errno(error: Error) -> &'static str {
     match error.errno() {
         Errno::Inval => model::INVALID,
@@ -96,13 +96,13 @@ pub fn layout(text: &[u8]) {
     assert!(fixed_size(&description) <= MAX_FIXED);
 }
 
-/// The schema accepts what the model accepts, finds the same in it, and refuses the rest with an
-/// errno that fits.
+/// The schema accepts the same descriptions as the model, with the same result, and refuses the
+/// rest with an errno that fits.
 pub fn grammar(text: &[u8]) {
     same(text, Description::parse(text), model::parse(text));
 }
 
-/// The same for a line of `dynamic_events` that makes an event, and of the group that it is made in.
+/// Like [`grammar`], for a line of `dynamic_events` that makes an event, and for the event's group.
 pub fn line_that_makes(text: &[u8]) {
     let got = Description::parse_line(text);
     let line = text_of(text);
@@ -118,7 +118,7 @@ pub fn line_that_makes(text: &[u8]) {
     );
 }
 
-/// What the schema `got` from `text` is what the model `expected`.
+/// Asserts that the schema's result for `text` is the model's.
 fn same(
     text: &[u8],
     got: Result<Description<'_>, Error>,
@@ -149,7 +149,7 @@ fn same(
     }
 }
 
-/// What is listed can be read back: it has the same fields, and is listed the same.
+/// A listing can be parsed: it has the same fields, and is listed the same.
 pub fn round_trip(text: &[u8]) {
     let Ok(description) = Description::parse(text) else {
         return;
@@ -164,8 +164,7 @@ pub fn round_trip(text: &[u8]) {
     assert_eq!(print_fmt(&again), print_fmt(&description));
 }
 
-/// The rest of the kernel takes each field for what it is, and follows no location that was not
-/// checked.
+/// The rest of the kernel takes each field for its kind, and follows no unchecked location.
 pub fn never_misread(text: &[u8]) {
     let Ok(description) = Description::parse(text) else {
         return;
@@ -202,10 +201,10 @@ pub fn formats(text: &[u8]) {
     assert!(!control(&text_of(&listing(&description))));
 }
 
-/// The fields in a line that deletes the event of the line `making` are taken for those of the
-/// event when they are, and only then.
+/// The fields in a line that deletes match the event of the line `making` if and only if they do in
+/// the model.
 pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
-    // Of an event in any case, be it without fields.
+    // If `making` makes no event, one without fields is taken.
     let unknown = Description::parse(b"e").unwrap();
     let description = Description::parse_line(making).map_or(unknown, |(_, event)| event);
     let listed = text_of(&listing(&description));
@@ -217,7 +216,7 @@ pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
         || (deleting.split(|byte| matches!(byte, b' ' | 9..=13))).filter(|word| !word.is_empty());
     assert_eq!(description.fields_are(words()), same, "{given}: {fields}");
 
-    // Its own listing always does, and that plus one field never.
+    // The event's own listing always matches, and never with one more field.
     let own = bytes(fields);
     let own = || own.split(|&byte| byte == b' ');
     assert!(description.fields_are(own()));
@@ -225,8 +224,8 @@ pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
     assert!(!description.fields_are(own().chain(more)));
 }
 
-/// The schema returns for a payload of the event `text` what the model does, which found `fields` in
-/// it, and accepts no location of data outside of the record.
+/// The schema returns the model's verdict on a payload of the event `text`, whose fields in the
+/// model are `fields`, and accepts no location of data outside of the record.
 pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
     let description = Description::parse(text).unwrap();
     let got = check(&description, payload);
@@ -237,7 +236,7 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         Verdict::Outside => assert_eq!(got, Err(Error::LocationOutOfBounds)),
         Verdict::NoNul => assert_eq!(got, Err(Error::MissingNul)),
         Verdict::Valid => {
-            // Reading an empty string up to its NUL ends in the record, ...
+            // Reading an empty string up to its NUL ends in the record.
             let mut record = [&[0xaa; 8], payload].concat();
             if got == Ok(Ending::NeedsNul) {
                 record.push(0);
@@ -245,7 +244,7 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
             for &start in &empty_strings {
                 assert!(record[start as usize..].contains(&0));
             }
-            // ... and the record grows only when its own last byte would not do.
+            // The record grows only if its own last byte does not end the string.
             let end = 8 + payload.len() as i128;
             let needs_nul = empty_strings
                 .iter()
@@ -267,6 +266,6 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         );
     }
 
-    // Locations of another event are checked as well.
+    // Locations of another event must not cause a panic.
     let _ = check_payload(payload, 0, &locations(&description));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user-events check`, which has the grammar once more, in awk: its verdicts are the schema's, and its words are
-//! those that `error.rs` has for them.
+//! `user-events check`, which implements the grammar in awk: its verdicts are the schema's, in the
+//! words of `error.rs`.
 
 use crate::entries;
 use crate::event::Description;
@@ -23,7 +23,7 @@ use std::thread;
 
 const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/commands/check");
 
-/// What `error.rs` says of each error.
+/// Returns the words of `error.rs` for each error.
 fn words() -> HashMap<&'static str, String> {
     let (mut words, mut text) = (HashMap::new(), String::new());
     let all = include_str!("../../../../src/schema/error.rs");
@@ -40,7 +40,7 @@ fn words() -> HashMap<&'static str, String> {
     words
 }
 
-/// The lines that the command prints of these, but for its notes.
+/// Returns the command's verdicts on these texts, without its notes.
 fn verdicts(texts: &[&[u8]]) -> Vec<String> {
     let mut command = Command::new(COMMAND)
         .arg("-")
@@ -65,7 +65,7 @@ fn lines_of(output: &[u8]) -> Vec<String> {
     lines.map(str::to_string).collect()
 }
 
-/// Is this what the schema makes of the description?
+/// Checks that a verdict is the schema's.
 fn check(text: &[u8], verdict: &str, words: &HashMap<&str, String>) {
     let shown = text.escape_ascii();
     match Description::parse(text) {
@@ -92,7 +92,7 @@ fn check(text: &[u8], verdict: &str, words: &HashMap<&str, String>) {
     }
 }
 
-/// Checks all that can be a line.
+/// Checks the texts that can be a line.
 fn check_all(texts: &[Vec<u8>]) {
     let is_line = |text: &&[u8]| !text.contains(&b'\n') && !text.contains(&0);
     let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).filter(is_line).collect();
@@ -115,7 +115,7 @@ fn the_corpus() {
     check_all(&texts);
 }
 
-/// A newline can be in an argument only. The status is 1 where something is wrong.
+/// Only an argument can contain a newline. The status is 1 if a description is wrong.
 #[test]
 fn an_argument() {
     let words = words();

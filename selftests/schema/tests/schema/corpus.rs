@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The corpus of the fuzzer: every claim is checked with every entry, whatever kind it was found for.
+//! The corpus of the fuzzer: every claim is checked with every entry, of any kind.
 
 use crate::{
     claims,
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::panic::catch_unwind;
 
-/// Checks the claims with the entries in files of the corpus, and shows all that break one.
+/// Checks the claims with the entries in files of the corpus, and prints all that break one.
 fn replay(files: [&str; 2]) {
     let mut broken = Vec::new();
     for file in files {
@@ -49,7 +49,7 @@ fn records() {
     ]);
 }
 
-/// Bytes come out of a line as they went in, and what is no entry is not taken for one.
+/// Entries preserve all bytes, and other lines are no entries.
 #[test]
 fn entries_hold_any_bytes() {
     let all: Vec<u8> = (0..=255).collect();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of the corpus: an entry a line, as [`slice::escape_ascii`] shows bytes. Empty lines
-//! and those that begin with `#` are none.
+//! The files of the corpus: a line is an entry, escaped by [`slice::escape_ascii`], unless it is
+//! empty or begins with `#`.
 
-/// The lines of `text` that are entries.
+/// Returns the lines of `text` that are entries.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     (text.lines()).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The bytes that the entry in `line` stands for, if it is one.
+/// Returns the bytes of the entry in `line`, if it is one.
 pub fn read(line: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = line.chars();
@@ -36,7 +36,7 @@ pub fn read(line: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The line of an entry that stands for `bytes`, with no space at its end, where editors take them.
+/// Returns the line of an entry for `bytes`, with no space at its end, which editors may remove.
 pub fn write(bytes: &[u8]) -> String {
     let mut line = bytes.escape_ascii().to_string();
     if line.ends_with(' ') {

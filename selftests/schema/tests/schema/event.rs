@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an event has that is made of its description: texts, size and locations. Each is made by the
-//! calls that the module makes.
+//! The texts, the size and the locations of an event, made from its description by the same calls
+//! as in the module.
 
 use user_events_schema::{
     check_payload,
@@ -83,7 +83,7 @@ impl Sink for Text {
     }
 }
 
-/// The listing, if it fits into `room` bytes.
+/// Returns the listing, if it fits into `room` bytes.
 pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
     let bytes = Vec::new();
     let mut text = Text { bytes, room };
@@ -92,7 +92,7 @@ pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<
     Ok(text.bytes)
 }
 
-/// The print format, if it fits into `room` bytes.
+/// Returns the print format, if it fits into `room` bytes.
 pub fn print_fmt_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
     let bytes = Vec::new();
     let mut text = Text { bytes, room };
@@ -101,23 +101,23 @@ pub fn print_fmt_within(description: &Description<'_>, room: usize) -> Result<Ve
     Ok(text.bytes)
 }
 
-/// The whole listing.
+/// Returns the whole listing.
 pub fn listing(description: &Description<'_>) -> Vec<u8> {
     listing_within(description, usize::MAX).unwrap()
 }
 
-/// The whole print format.
+/// Returns the whole print format.
 pub fn print_fmt(description: &Description<'_>) -> Vec<u8> {
     print_fmt_within(description, usize::MAX).unwrap()
 }
 
-/// Size of all fields together. The data of locations comes behind them.
+/// Returns the size of all fields together. Data of locations follows them.
 pub fn fixed_size(description: &Description<'_>) -> u32 {
     let end = description.fields().map(|field| field.end()).max();
     end.unwrap_or(COMMON_SIZE) - COMMON_SIZE
 }
 
-/// The locations among the fields.
+/// Returns the locations among the fields.
 pub fn locations(description: &Description<'_>) -> Vec<Location> {
     let fields: Vec<_> = description.fields().collect();
     fields.iter().filter_map(Field::location).collect()
@@ -128,8 +128,8 @@ pub fn check(description: &Description<'_>, payload: &[u8]) -> Result<Ending, Er
     check_payload(payload, fixed_size(description), &locations(description))
 }
 
-/// Have the two the same fields? A registration finds the event of its name by the bytes of its
-/// listing.
+/// Returns whether the two have the same fields. A registration finds the event of its name by the
+/// bytes of its listing.
 pub fn same_fields(one: &Description<'_>, other: &Description<'_>) -> bool {
     let fields_of = |description: &Description<'_>| {
         let listing = listing(description);

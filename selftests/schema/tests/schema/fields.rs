@@ -101,7 +101,7 @@ fn structs() {
         ("struct x a 010", "struct x", 10),
         ("struct x a +3", "struct x", 3),
         ("struct x a 4\n", "struct x", 4),
-        // No location, no array: the kernel sees bytes.
+        // Neither a location nor an array: the kernel takes the field as bytes.
         ("struct char a 4", "struct char", 4),
         ("struct loc__ a 4", "struct loc__", 4),
     ];
@@ -118,7 +118,7 @@ fn structs() {
     }
 }
 
-/// Every field that is refused with EINVAL, why, and by which part of the ABI.
+/// Each field that is refused with EINVAL, the error, and the part of the ABI.
 #[test]
 fn refused_fields() {
     let table: &[(&str, Error)] = &[
@@ -171,7 +171,7 @@ fn refused_fields() {
         ("string a", Error::UnknownType),
         ("stru a 4", Error::FieldSyntax),
         ("\u{a0}u32 a", Error::UnknownType),
-        // ... nor is a location that does not say `TYPE[]`.
+        // ... nor is a location without `TYPE[]`.
         ("__rel_loc char a", Error::UnknownType),
         ("__data_loc u8 a", Error::UnknownType),
         ("__rel_loc [] a", Error::UnknownType),
@@ -245,7 +245,7 @@ fn refused_fields() {
         ("u32 a; u32 a", Error::DuplicateField),
         ("u32 a; u8 b; char[4] a", Error::DuplicateField),
         ("u32 b; u8 a; struct x a 4", Error::DuplicateField),
-        // What the rest of the kernel would misread, or `format` could not show
+        // Fields that the rest of the kernel would misread, or `format` could not show
         ("struct __data_loc a 4", Error::UnsafeType),
         ("struct __data_loc_char a 4", Error::UnsafeType),
         ("struct my__rel_loc a 4", Error::UnsafeType),
@@ -278,7 +278,7 @@ fn refused_fields() {
         assert_eq!(got, Err(*error), "{}", field.escape_debug());
         assert_eq!(error.errno(), Errno::Inval);
 
-        // It is no better behind a good field, or with one after it.
+        // Fields before or after do not change the error.
         for text in [format!("e u8 z;{field}"), format!("e {field};u8 z")] {
             let got = Description::parse(text.as_bytes()).map(|_| ());
             assert_eq!(got, Err(*error), "{}", text.escape_debug());
@@ -286,7 +286,7 @@ fn refused_fields() {
     }
 }
 
-/// Names that row 6 does not speak of are as good as in C.
+/// Names that row 6 does not forbid are accepted, as in C.
 #[test]
 fn accepted_field_names() {
     for name in [
@@ -317,7 +317,7 @@ fn accepted_field_names() {
     }
     let text = b"e u32 \x80\xff;u32 \x80\xfe";
     assert!(Description::parse(text).is_ok());
-    // Only the same name is a duplicate, not the start of one.
+    // A duplicate is the same name, not one with the same start.
     assert!(Description::parse(b"e u32 a;u32 ab;u32 A;u32 b").is_ok());
 }
 
@@ -343,7 +343,7 @@ fn offsets() {
     assert_eq!(locations(&description).len(), 1);
 }
 
-/// Row 7 of the differences: what no buffer can ever hold.
+/// Row 7 of the differences: a fixed part larger than any buffer.
 #[test]
 fn too_large() {
     assert_eq!(COMMON_SIZE, 8);

@@ -24,7 +24,7 @@ fn name(name: &[u8]) -> GroupName<'_> {
     GroupName::new(name).unwrap()
 }
 
-/// A line that sets these limits of a group.
+/// Returns a line that sets these limits of a group.
 fn set(of: &[u8], events: Option<u32>, bytes_per_second: Option<u32>) -> GroupLine<'_> {
     let options = GroupOptions {
         events,
@@ -34,7 +34,7 @@ fn set(of: &[u8], events: Option<u32>, bytes_per_second: Option<u32>) -> GroupLi
     GroupLine::Set(name(of), options)
 }
 
-/// The same for names.
+/// Returns a line that sets whether a group allows any names.
 fn set_names(any_names: bool) -> GroupLine<'static> {
     let options = GroupOptions {
         any_names: Some(any_names),
@@ -83,7 +83,7 @@ fn good_names() {
     }
 }
 
-/// With `multi` behind a name, the system of a group's formats would be that of another group.
+/// The system of a group's formats ends in `_multi`, so that no other group may have such a name.
 #[test]
 fn bad_names() {
     let too_long = [&LONG_NAME[..], b"6"].concat();
@@ -212,7 +212,7 @@ fn lines() {
     for (line, expected) in table {
         assert_eq!(GroupLine::parse(line), *expected, "{}", line.escape_ascii());
     }
-    // What follows the first word of a name's line is an option.
+    // In a line with a name, the words after the first are options.
     assert_eq!(GroupLine::parse(b"g: web"), Err(Error::GroupLine));
     assert_eq!(GroupLine::parse(b"-: web"), Err(Error::GroupLine));
 }
@@ -308,7 +308,7 @@ fn bad_options() {
     }
 }
 
-/// What a line means, by a second implementation; `None` if it is refused.
+/// The meaning of a line by a second implementation; `None` if the line is refused.
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Nothing,
@@ -326,7 +326,7 @@ fn is_name(name: &str) -> bool {
         && !system.ends_with("_multi")
 }
 
-/// As the manual has it.
+/// Implements the manual.
 fn model(line: &[u8]) -> Option<Meaning> {
     let line: String = line.iter().map(|&byte| char::from(byte)).collect();
     let line = line.split('#').next().unwrap();
@@ -356,7 +356,7 @@ fn model(line: &[u8]) -> Option<Meaning> {
             return Some(None);
         };
         let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
-        // One that is too long for this is too large.
+        // A number too long to parse is too large.
         let number = format!("0{}", value.trim_start_matches('0')).parse().ok()?;
         (digits && (min..=max).contains(&number) && values.next().is_none()).then_some(Some(number))
     };
@@ -393,7 +393,7 @@ fn meaning(line: GroupLine<'_>) -> Meaning {
     }
 }
 
-/// Lines of the pieces of good and bad ones.
+/// Lines made of pieces of good and bad lines.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         6 => select(vec![
@@ -445,7 +445,7 @@ proptest! {
         prop_assert_eq!(GroupLine::parse(&commented), GroupLine::parse(&line));
     }
 
-    /// A line that makes a group, as the listing has it, means the same again.
+    /// A listed line makes the same group again.
     #[test]
     fn listings_make_the_group_again(line in any_line()) {
         if let Ok(GroupLine::Set(name, options)) = GroupLine::parse(&line) {
@@ -467,7 +467,7 @@ proptest! {
         }
     }
 
-    /// No system is that of two groups, or of a group and the first.
+    /// No two groups, including the first, share a system.
     #[test]
     fn systems_are_not_mixed_up(names in vec("[ab_]{0,2}(_multi|multi)?[ab_]{0,1}", 2..20)) {
         let names: BTreeSet<_> = names

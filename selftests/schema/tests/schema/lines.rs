@@ -19,7 +19,8 @@ use user_events_schema::{
     Error, //
 };
 
-/// What a line makes, listed, with the group and a `/` before it; or why it makes nothing.
+/// Returns the listing of the event that a line makes, with its group and a `/` before it, or the
+/// error.
 fn made(text: &[u8]) -> Result<String, Error> {
     let (group, description) = Description::parse_line(text)?;
     let listing = String::from_utf8(listing(&description)).unwrap();
@@ -29,7 +30,8 @@ fn made(text: &[u8]) -> Result<String, Error> {
     })
 }
 
-/// Row 4 of the differences: the system may be named, and it must be that of a group, of which it says the name.
+/// Row 4 of the differences: the system may be named; it must be the system of a group, which then
+/// gets the event.
 #[test]
 fn lines_that_make_events() {
     let table: &[(&[u8], Result<&str, Error>)] = &[
@@ -75,7 +77,7 @@ fn lines_that_make_events() {
     assert_eq!(Error::Group.errno(), Errno::Inval);
 }
 
-/// Does a line that deletes, cut as the trace core cuts it, mean the event?
+/// Returns whether a line that deletes, split as by the trace core, means the event.
 fn means(event: &str, rest: &str) -> bool {
     let description = Description::parse(event.as_bytes()).unwrap();
     description.fields_are(rest.split_ascii_whitespace().map(str::as_bytes))
@@ -116,7 +118,7 @@ fn fields_in_lines_that_delete() {
 proptest! {
     #![proptest_config(config(1))]
 
-    /// What is listed, cut at white space, means the event it is of, and makes it again.
+    /// A listing, split at white space, means its event, and makes it again.
     #[test]
     fn listings_mean_their_event(fields in any_fields()) {
         let text = model::description("event", &fields);

@@ -2,11 +2,12 @@
 
 //! Tests of the schema, on the host.
 //!
-//! `names`, `fields`, `lines`, `groups`, `texts` and `payloads` are tables: what the ABI says, one line each, with the
-//! place that says it. `properties` and `writes` call the same functions with random input and compare the
-//! results with those of `model`, which implements the ABI once more in another way; `claims` asserts what
-//! must be the same. `corpus` checks the claims with the inputs that the fuzzer has kept. `command` compares the verdicts
-//! of `user-events check`, a shell script, with those of the schema.
+//! `names`, `fields`, `lines`, `groups`, `texts` and `payloads` are tables of the ABI, with the
+//! place in the ABI for each rule. `properties` and `writes` call the same functions with random
+//! input and compare the results with those of `model`, a second implementation of the ABI;
+//! `claims` asserts that both agree. `corpus` checks the claims with the stored inputs of the
+//! fuzzer. `command` compares the verdicts of `user-events check`, a shell script, with those of
+//! the schema.
 
 mod claims;
 mod command;

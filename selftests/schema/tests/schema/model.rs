@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ABI implemented once more, as plainly as `std` allows and with nothing taken from the schema, to
-//! compare with.
+//! A second implementation of the ABI to compare with, as plain as `std` allows and with nothing
+//! taken from the schema.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What one field of an event is.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// One of the integer types; its name, size and conversion.
@@ -19,7 +19,7 @@ pub enum Type {
     Location(bool, String),
 }
 
-/// The types of integers, as the table of the ABI has them.
+/// The types of integers, from the table of the ABI.
 pub const INTEGERS: [(&str, i128, &str); 14] = [
     ("s8", 1, "%d"),
     ("u8", 1, "%u"),
@@ -45,7 +45,7 @@ pub struct ModelField {
 }
 
 impl ModelField {
-    /// The text of the type.
+    /// Returns the text of the type.
     pub fn type_text(&self) -> String {
         match &self.what {
             Type::Integer(name, ..) => name.to_string(),
@@ -56,7 +56,7 @@ impl ModelField {
         }
     }
 
-    /// How many bytes it takes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> i128 {
         match &self.what {
             Type::Integer(_, size, _) | Type::Chars(_, size) | Type::Struct(_, size) => *size,
@@ -70,7 +70,7 @@ impl ModelField {
     }
 }
 
-/// The description of an event with these fields.
+/// Returns the description of an event with these fields.
 pub fn description(name: &str, fields: &[ModelField]) -> String {
     let fields: Vec<_> = fields
         .iter()
@@ -85,7 +85,7 @@ pub fn description(name: &str, fields: &[ModelField]) -> String {
     }
 }
 
-/// The print format of an event with these fields.
+/// Returns the print format of an event with these fields.
 pub fn print_fmt(fields: &[ModelField]) -> String {
     let formats: Vec<_> = fields
         .iter()
@@ -115,13 +115,13 @@ pub fn print_fmt(fields: &[ModelField]) -> String {
     text
 }
 
-/// Most bytes that the fields may take together.
+/// Maximum size of all fields together.
 const MAX_FIXED: i128 = 524_256;
-/// The errnos that a description can be refused with.
+/// The errnos of refused descriptions.
 pub const INVALID: &str = "EINVAL";
 pub const TOO_BIG: &str = "E2BIG";
 
-/// Parses a description: its name and fields, or all errors that it may be refused with.
+/// Parses a description: returns its name and fields, or all errnos that are right for it.
 pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
     let mut errors = BTreeSet::new();
     let text: String = text.iter().map(|&byte| char::from(byte)).collect();
@@ -165,7 +165,7 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static
 /// The name and the fields of an event.
 type ModelEvent = (String, Vec<ModelField>);
 
-/// The group in a system's name; the empty one is the first.
+/// Returns the group of a system's name; the first group is the empty string.
 fn group_of(system: &str) -> Option<String> {
     let name = system.strip_prefix("user_events")?;
     if name.is_empty() {
@@ -178,9 +178,9 @@ fn group_of(system: &str) -> Option<String> {
     (is_name && !is_multi).then(|| name.to_string())
 }
 
-/// Parses what follows the `u:` in a line of `dynamic_events`: maybe the system of a group and a `/`, then a
-/// description, whose length counts without the white space before fields and the empty fields. Returns the
-/// group, too.
+/// Parses the rest of a line of `dynamic_events` after `u:`: optionally the system of a group and a
+/// `/`, then a description, whose length counts without white space before fields and without empty
+/// fields. Returns the group, too.
 pub fn parse_line(line: &str) -> Result<(Option<String>, ModelEvent), BTreeSet<&'static str>> {
     let mut group = None;
     let line = line.trim_start_matches(WHITE);
@@ -203,7 +203,8 @@ pub fn parse_line(line: &str) -> Result<(Option<String>, ModelEvent), BTreeSet<&
     Ok((group, event))
 }
 
-/// Are `given`, the fields in a line that deletes, those of an event that is listed with `listed`?
+/// Returns whether `given`, the fields in a line that deletes, are those of an event with this
+/// listing.
 pub fn fields_are(given: &str, listed: &str) -> bool {
     let words: Vec<_> = given.split(WHITE).filter(|word| !word.is_empty()).collect();
     let given = words.join(" ");
@@ -215,10 +216,10 @@ pub fn fields_are(given: &str, listed: &str) -> bool {
     pieces.is_empty() || pieces.join("; ") == listed
 }
 
-/// What C calls white space.
+/// White space in C.
 const WHITE: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
 
-/// Parses a field: what it is, or all errors that it may be refused with.
+/// Parses a field: returns it, or all errnos that are right for it.
 fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
     const WRONG: &[&str] = &[INVALID];
 
@@ -259,7 +260,8 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
             if !free(tag) || digits.is_empty() || digits.contains(|c: char| !c.is_ascii_digit()) {
                 return Err(WRONG);
             }
-            // What no u64 holds is too much as that is, and many of these can be added.
+            // A number beyond u64 counts as u64::MAX, which is too large as well, and of which many
+            // can be added.
             let size = match digits.trim_start_matches('0') {
                 "" => 0,
                 digits => i128::from(digits.parse().unwrap_or(u64::MAX)),
@@ -319,7 +321,7 @@ fn array_length(number: &str) -> Option<i128> {
     (1..=1024).contains(&len).then_some(len)
 }
 
-/// What the rest of the kernel takes a field for, by the text of its type.
+/// The kind that the rest of the kernel derives from the text of a field's type.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     Mask,
@@ -332,7 +334,7 @@ pub enum Seen {
     Value,
 }
 
-/// What the filters, or failing these the trace file, take a field for.
+/// Returns the kind that filters derive, or else the trace file.
 pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
     let text: String = type_text.iter().map(|&byte| char::from(byte)).collect();
     let has = |part| text.contains(part);
@@ -348,7 +350,7 @@ pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
     }
 }
 
-/// What the ABI says of a payload.
+/// The ABI's verdict on a payload.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Valid,
@@ -357,9 +359,9 @@ pub enum Verdict {
     NoNul,
 }
 
-/// Checks a payload as the ABI says.
+/// Checks a payload by the ABI.
 ///
-/// With the verdict come the places in the record where an empty string lies.
+/// With the verdict, returns the offsets in the record of empty strings.
 pub fn check(fields: &[ModelField], payload: &[u8]) -> (Verdict, Vec<i128>) {
     let mut empty_strings = Vec::new();
     if (payload.len() as i128) < fields.iter().map(ModelField::size).sum() {

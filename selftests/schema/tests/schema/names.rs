@@ -18,7 +18,7 @@ fn error_of(text: &[u8]) -> Option<Error> {
     Description::parse(text).err()
 }
 
-/// Row 3 of the differences; what is not named there is a good name.
+/// Row 3 of the differences; it forbids no other names.
 #[test]
 fn good_names() {
     let longest = [b'n'; 255];
@@ -84,7 +84,7 @@ fn bad_names() {
     }
 }
 
-/// No byte that a name must not hold gets in at any place, and every other one does.
+/// Forbidden bytes are refused at any place of a name, and all others are accepted.
 #[test]
 fn every_byte_of_a_name() {
     for byte in 0..=255u8 {
@@ -108,7 +108,7 @@ fn length_of_a_description() {
     assert_eq!(error_of(&text), Some(Error::TooLong));
     assert_eq!(Error::TooLong.errno(), Errno::Inval);
 
-    // What is not a field counts, too.
+    // Bytes outside of fields count, too.
     let mut text = b"e u32 a;".to_vec();
     text.resize(MAX_DESCRIPTION, b' ');
     assert_eq!(error_of(&text), None);
@@ -150,8 +150,8 @@ fn empty_fields() {
     assert_eq!(error_of(b"e u32 \xa0a"), None);
 }
 
-/// "Event descriptions": what `dynamic_events` lists can be written back, also when the spaces of
-/// the listing make it longer than a description may be.
+/// "Event descriptions": a line of `dynamic_events` can be written back, even if the spaces of the
+/// listing make it longer than a description may be.
 #[test]
 fn length_of_a_listing() {
     let mut text = b"e".to_vec();
@@ -174,11 +174,11 @@ fn length_of_a_listing() {
         let got = Description::parse_listing(listed.as_bytes());
         assert_eq!(got.err(), Some(Error::TooLong));
     }
-    // The end of a text makes no field.
+    // Empty fields at the end are not counted.
     let listed = format!("{listed}; ; ");
     assert!(Description::parse_listing(listed.as_bytes()).is_ok());
 
-    // All else is the same.
+    // All other rules are the same.
     let got = Description::parse_listing(b"e u32  a");
     assert_eq!(got.err(), Some(Error::FieldSyntax));
 }

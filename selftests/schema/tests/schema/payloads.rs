@@ -18,7 +18,7 @@ use user_events_schema::{
     Error, //
 };
 
-/// What a check answers.
+/// The result of a check.
 type Answer = Result<Ending, Error>;
 
 const COMPLETE: Answer = Ok(Ending::Complete);
@@ -63,7 +63,8 @@ fn fixed_part() {
     }
     assert_eq!(Error::PayloadShort.errno(), Errno::Inval);
 
-    // The fixed part holds the location; too short comes first.
+    // A payload that ends within the location is refused as too short, before the location is
+    // checked.
     assert_eq!(
         check("e __rel_loc char[] a", &[0xff; 3]),
         Err(Error::PayloadShort)
@@ -143,8 +144,8 @@ fn absolute() {
     }
 }
 
-/// Row 9 of the differences: zero length is an empty value, checked for bounds only. An empty string
-/// needs a NUL that ends it, and gets one when the record has none.
+/// Row 9 of the differences: zero length is an empty value, checked for bounds only. An empty
+/// string needs a NUL that ends it, and gets one if the record has none.
 #[test]
 fn empty() {
     let table: &[(&str, u32, &[u8], Answer)] = &[
@@ -178,15 +179,14 @@ fn empty() {
     assert_eq!(check("e __data_loc char[] a", &[0; 4]), COMPLETE);
 }
 
-/// "Writing": both are EFAULT.
+/// "Writing": both errors of locations are EFAULT.
 #[test]
 fn errnos() {
     assert_eq!(Error::LocationOutOfBounds.errno(), Errno::Fault);
     assert_eq!(Error::MissingNul.errno(), Errno::Fault);
 }
 
-/// Every location is checked, wherever it stands, and data may lie in any order, overlap and leave
-/// gaps.
+/// Every location is checked, in any position; data may be in any order, overlap and leave gaps.
 #[test]
 fn several() {
     let text = "e u8 x;__rel_loc char[] a;__data_loc u16[] b;u8 y;__rel_loc char[] c";
@@ -210,17 +210,17 @@ fn several() {
     assert_eq!(check(text, &payload(a, b + 1, c, b"x\0y\0")), OUT_OF_BOUNDS);
     assert_eq!(check(text, &payload(a, b, c + 1, b"x\0y\0")), OUT_OF_BOUNDS);
     assert_eq!(check(text, &payload(a, b, c, b"x\0yz")), MISSING_NUL);
-    // One string empty at the end, found by the first or by the last.
+    // An empty string at the end needs a NUL, whether its location is the first or the last.
     assert_eq!(check(text, &payload(13, b, c, b"x\0y\0")), NEEDS_NUL);
     assert_eq!(check(text, &payload(a, b, 4, b"x\0y\0")), NEEDS_NUL);
-    // The first one that is wrong decides, also behind an empty string that needs a NUL.
+    // The first wrong location decides, also after an empty string that needs a NUL.
     assert_eq!(
         check(text, &payload(13, b, c + 1, b"x\0y\0")),
         OUT_OF_BOUNDS
     );
 }
 
-/// Data farther away than 64 KB cannot be told of, and what can be is told right.
+/// Locations reach data up to 64 KB away, and no further.
 #[test]
 fn far() {
     let text = "e __rel_loc char[] a;struct t b 65530;char[16] c";
@@ -242,7 +242,7 @@ fn far() {
     assert_eq!(check_at(0xffff, 12, 4 + 65545), OUT_OF_BOUNDS);
 }
 
-/// Locations that are not those of the payload's event are never believed.
+/// Locations of another event are refused if they are outside of the payload.
 #[test]
 fn foreign_locations() {
     let description = Description::parse(b"e char[100] a;__data_loc u8[] b").unwrap();
@@ -253,7 +253,7 @@ fn foreign_locations() {
     assert_eq!(check_payload(&[0; 104], 0, &locations), COMPLETE);
 }
 
-/// Every location that tells of something in or near a small record, as the model has it.
+/// Every location in or near a small record gets the model's verdict.
 #[test]
 fn every_small_one() {
     let kinds = [

@@ -29,8 +29,8 @@ use user_events_schema::{
     Kind, //
 };
 
-/// `times` the usual number of cases, which `PROPTEST_CASES` in the environment sets; and no file is
-/// written into the sources.
+/// Returns `times` the usual number of cases, which `PROPTEST_CASES` in the environment sets. No
+/// file is written into the sources.
 pub fn config(times: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {
@@ -40,7 +40,7 @@ pub fn config(times: u32) -> ProptestConfig {
     }
 }
 
-/// A word that may be the tag of a struct or the element of a location.
+/// Words that may be the tag of a struct or the element of a location.
 fn free_word() -> impl Strategy<Value = String> {
     prop_oneof![
         select(vec![
@@ -58,7 +58,7 @@ fn free_word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A type of each sort.
+/// Types of each kind.
 fn any_type() -> impl Strategy<Value = Type> {
     let chars = (any::<bool>(), 1..=1024i128, 0..4).prop_map(|(unsigned, len, base)| {
         let number = match base {
@@ -86,7 +86,7 @@ fn any_type() -> impl Strategy<Value = Type> {
     ]
 }
 
-/// Fields with different names, which fit into a description.
+/// Fields with different names that fit into a description.
 pub fn any_fields() -> impl Strategy<Value = Vec<ModelField>> {
     let field = ("[a-zA-Z_][a-zA-Z0-9_.()>-]{0,5}", any_type())
         .prop_map(|(name, what)| ModelField { what, name });
@@ -183,7 +183,7 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A valid description in which a few bytes were changed, inserted or removed.
+/// Valid descriptions with a few bytes changed, inserted or removed.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![select(b" ;[]u8_0x1\t\n\"*%\\:/".to_vec()), any::<u8>()];
     (any_fields(), vec((any::<Index>(), 0..3, byte), 0..3)).prop_map(|(fields, changes)| {
@@ -221,7 +221,7 @@ proptest! {
         claims::layout(&text);
     }
 
-    /// Nothing panics, whatever the bytes are.
+    /// No bytes cause a panic.
     #[test]
     fn any_bytes(text in any_text(), payload in vec(any::<u8>(), 0..80)) {
         let _ = Description::parse_listing(&text);
@@ -248,7 +248,7 @@ proptest! {
         claims::formats(&text);
     }
 
-    /// The fields of a description are those that it was made of.
+    /// A description has the fields that it was made of.
     #[test]
     fn layout(fields in any_fields()) {
         let text = model::description("event", &fields);
@@ -280,7 +280,7 @@ proptest! {
         prop_assert_eq!(print_fmt(&description), model::print_fmt(&fields).into_bytes());
     }
 
-    /// Two events match when their fields are the same ones, and only then.
+    /// Two events match if and only if their fields are the same.
     #[test]
     fn matching(
         one in any_fields(),
@@ -298,7 +298,7 @@ proptest! {
             let [Ok(first), Ok(second)] =
                 texts.each_ref().map(|text| Description::parse(text.as_bytes()))
             else {
-                // The change may have made it too long.
+                // The change can make the text too long.
                 prop_assert!(texts.iter().any(|text| text.len() > 511));
                 continue;
             };

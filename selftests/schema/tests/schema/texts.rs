@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tracing files show, and which fields are the same.
+//! The texts in the tracing files, and the comparison of fields.
 
 use crate::event::{
     listing,
@@ -45,7 +45,7 @@ fn listings() {
     }
 }
 
-/// Numbers in listings, with every count of digits.
+/// Numbers in listings, of every length.
 #[test]
 fn sizes_in_listings() {
     for size in [
@@ -98,7 +98,7 @@ fn print_formats() {
     }
 }
 
-/// Bytes that are not ASCII come out as they went in.
+/// Bytes that are not ASCII are not changed.
 #[test]
 fn raw_bytes() {
     let text = b"\x80\xff u32 \xe9;struct \xfe b 4";
@@ -110,7 +110,7 @@ fn raw_bytes() {
     );
 }
 
-/// A sink that can take no more ends the writing, wherever that happens.
+/// A full sink ends the writing at any place.
 #[test]
 fn full_sinks() {
     let description = parse("e u32 a;struct t b 100;__rel_loc char[] c");
@@ -122,8 +122,8 @@ fn full_sinks() {
     }
 }
 
-/// "Register": the same fields share the event, other fields do not; white space after `;` does not
-/// matter.
+/// "Register": registrations with the same fields share the event, others do not; white space after
+/// `;` does not matter.
 #[test]
 fn matching() {
     let table = [

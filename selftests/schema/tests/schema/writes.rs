@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random payloads: the schema agrees with the model, and accepts no location of data outside of the
-//! record.
+//! Random payloads: the schema agrees with the model, and accepts no location of data outside of
+//! the record.
 
 use crate::claims;
 use crate::model::{
@@ -18,7 +18,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What a location is to be: often right, and often wrong by one.
+/// The value of a location: often right, and often wrong by one.
 #[derive(Clone, Debug)]
 enum Target {
     /// This size, and an end this far before the end of the record.
@@ -40,7 +40,7 @@ fn any_target() -> impl Strategy<Value = Target> {
     ]
 }
 
-/// A payload of these fields with these locations, `tail` bytes longer than the fixed part.
+/// Makes a payload of these fields with these locations, `tail` bytes longer than the fixed part.
 fn payload(fields: &[ModelField], targets: &[Target], filling: &[u8], tail: i64) -> Vec<u8> {
     let fixed: i128 = fields.iter().map(ModelField::size).sum();
     let len = (fixed as i64 + tail).max(0);

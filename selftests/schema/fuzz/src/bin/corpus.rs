@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A corpus as one readable file, and as a directory of files as libFuzzer wants it.
+//! Converts a corpus between one readable file and libFuzzer's directory of files.
 //!
-//! - `corpus unpack FILE DIR`: write each entry of FILE into a file of its own in DIR
-//! - `corpus pack DIR FILE`: write the files in DIR as the entries of FILE, the shortest first
-//! - `corpus show FILE`: the line that the content of FILE is as an entry
+//! - `corpus unpack FILE DIR`: writes each entry of FILE into a file of its own in DIR
+//! - `corpus pack DIR FILE`: writes the files in DIR as the entries of FILE, the shortest first
+//! - `corpus show FILE`: prints the content of FILE as the line of an entry
 
 #![forbid(unsafe_code)]
 
