@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a 32-bit program gets on a 64-bit kernel. Compiled for both widths:
+ * Tests the ABI of 32-bit programs on a 64-bit kernel. Compiled for both widths:
  *
  *   compat PEER   the tests; PEER is the same program compiled for 64 bits
  *   compat        the peer: registers st_c_beside and follows its bit, line by line
@@ -20,7 +20,7 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Where no pointer of a 32-bit program leads. */
+/* An address that no pointer of a 32-bit program can hold. */
 #define PAST_4_GB 0x100000000ULL
 
 #define BESIDE "st_c_beside u32 width"
@@ -28,7 +28,7 @@
 static const char *peer;
 static bool failed;
 
-/* Notes what is not as it should be. */
+/* Reports a failed condition. */
 static bool check(bool holds, const char *what)
 {
 	if (!holds) {
@@ -112,7 +112,7 @@ static void test_calls_of_64_bit_programs_are_none(void)
 	close(fd);
 }
 
-/* A bit of a word follows the listener, and the other bits stay. */
+/* The event's bit follows the listener, and the other bits of the word stay. */
 static void follow_bit(const char *name, void *word, int size, int bit, __u64 others)
 {
 	char event[64], text[64];
@@ -255,7 +255,7 @@ static void test_delete(void)
 	close(fd);
 }
 
-/* A request is changed in one place; then it must fail. */
+/* A request with one wrong member must fail with this error. */
 struct bad_request {
 	const char *what;
 	int error;
@@ -454,7 +454,7 @@ static void test_a_child_inherits(void)
 	close(fd);
 }
 
-/* What the peer does. Its parent hears what became of its bit. */
+/* Runs the peer, which reports the state of its bit to the parent. */
 static int serve_beside(void)
 {
 	static __u32 word;
@@ -475,7 +475,7 @@ static int serve_beside(void)
 	return 0;
 }
 
-/* The peer must say this word next. */
+/* The next line of the peer must begin with this word. */
 static void hear(FILE *line, const char *word)
 {
 	char heard[64] = "nothing";

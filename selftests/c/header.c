@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prints all that a program gets from linux/user_events.h, and what comes of
- * using it. It is compiled against the kernel's header and against ours; both
+ * Prints the definitions of linux/user_events.h, and the results of using them.
+ * Compiled against the kernel's header and against the module's; both programs
  * must print the same.
  */
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@
 
 static int failures;
 
-/* Says what a call gave. One that does not give what it should is a failure. */
+/* Prints the result of a call. Another result than the wanted is a failure. */
 static long gave(const char *call, long got, long want)
 {
 	int error = errno;
@@ -78,7 +78,7 @@ static void show_types(void)
 	SHOW_MEMBER(struct user_unreg, disable_addr);
 }
 
-/* Registers, with the bit of that number of the word. */
+/* Registers with this bit of the word. */
 static long register_bit(int fd, struct user_reg *reg, __u32 *word, int bit, const char *text)
 {
 	memset(reg, 0, sizeof(*reg));
@@ -101,7 +101,7 @@ static long unregister_bit(int fd, __u32 *word, int bit)
 	return ioctl(fd, DIAG_IOCSUNREG, &unreg);
 }
 
-/* What nearly every program does. */
+/* Uses an event as nearly every program does. */
 static void use_event(void)
 {
 	static const char text[] = "st_c_header u32 a; __rel_loc char[] b; __data_loc char[] c";
@@ -140,7 +140,7 @@ static void use_event(void)
 	gave("gone", await_gone(EVENT), true);
 }
 
-/* What the flags are for. */
+/* Uses the flags of a registration. */
 static void use_flags(void)
 {
 	static const char text[] = "st_c_header u32 a";

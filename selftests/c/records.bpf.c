@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An eBPF program as people write them for libbpf: it puts the text of each
- * record of "u32 a; __rel_loc char[] b" into a ring, however long it is.
+ * A typical eBPF program for libbpf: puts the text of each record of
+ * "u32 a; __rel_loc char[] b" into a ring, also if the text is long.
  */
 
 #include <linux/bpf.h>
@@ -10,7 +10,7 @@
 
 #include "records.h"
 
-/* What the tracepoint hands over; the text is somewhere behind. */
+/* The start of the tracepoint's context, which also has the text. */
 struct said {
 	__u64 common;
 	__u32 a;
@@ -25,7 +25,7 @@ struct {
 SEC("tracepoint/user_events/st_lr_libbpf")
 int put_record(struct said *said)
 {
-	/* Where it is, counted from behind its location, and its length, both of 16 bits. */
+	/* The location: 16 bits each of the text's offset from the location's end, and length. */
 	__u32 location = said->b;
 	__u32 begin = sizeof(*said) + (location & 0xffff), len = location >> 16;
 	struct record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -34,7 +34,7 @@ int put_record(struct said *said)
 		return 0;
 	record->a = said->a;
 	record->len = len;
-	/* Of its context a program may read 8 KB itself. */
+	/* A helper, as direct reads are limited to the first 8 KB of the context. */
 	record->error = bpf_probe_read_kernel(record->text, len, (const char *)said + begin);
 	bpf_ringbuf_submit(record, 0);
 	return 0;

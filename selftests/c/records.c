@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * records OBJECT COUNT: attach the eBPF program of OBJECT with libbpf, and
- * print so many records as it puts them into its ring.
+ * records OBJECT COUNT: attaches the eBPF program of OBJECT with libbpf, and
+ * prints the first COUNT records of the program's ring.
  */
 
 #include <bpf/libbpf.h>

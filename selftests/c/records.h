@@ -2,7 +2,7 @@
 #ifndef RECORDS_H
 #define RECORDS_H
 
-/* What records.bpf.c puts into the ring, and records.c takes from it. */
+/* A record in the ring, from records.bpf.c to records.c. */
 struct record {
 	__u32 a;
 	__u32 len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * tenant COMMAND [ARGUMENT...]: what a program in a container may try with
- * user_events_data. Says what came of it, in a line with the name of the errno.
+ * user_events_data. Prints the result in a line with the name of the errno.
  * Linked statically, so that a container needs nothing else.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tracefs for the test programs beside this file: an instance of their own, and
- * what it shows of their events.
+ * tracefs for the test programs of this directory: a trace instance, and the
+ * state of their events.
  */
 #ifndef SELFTESTS_TRACEFS_H
 #define SELFTESTS_TRACEFS_H
@@ -24,10 +24,10 @@
 #define DATA TRACEFS "/user_events_data"
 #define INSTANCE TRACEFS "/instances/st_c"
 
-/* Emulation is slow, and a busy host makes it slower: seconds until a wait is in vain. */
+/* Timeout of a wait, in seconds. Long, as emulation on a busy host is slow. */
 #define PATIENCE 120
 
-/* Makes the instance, in place of one that an earlier run left. */
+/* Makes the instance, and replaces one left by an earlier run. */
 static inline int make_instance(void)
 {
 	rmdir(INSTANCE);
@@ -61,7 +61,7 @@ static inline int listen_to(const char *event, bool on)
 	return put_text(path, on ? "1" : "0");
 }
 
-/* How many events match the pattern GROUP/NAME? */
+/* Returns the number of events that match the pattern GROUP/NAME. */
 static inline int events(const char *pattern)
 {
 	glob_t found = {};
@@ -75,8 +75,8 @@ static inline int events(const char *pattern)
 }
 
 /*
- * Counts the lines of the instance's trace in which text occurs. The last of
- * them, from text on, goes to out, if there is one.
+ * Returns the number of lines with text in the instance's trace. Copies the
+ * last of them, from text on, to out, unless out is NULL.
  */
 static inline int traced(const char *text, char *out, size_t size)
 {
@@ -99,14 +99,14 @@ static inline int traced(const char *text, char *out, size_t size)
 	return count;
 }
 
-/* Lets a moment pass. Returns false when all moments since start are PATIENCE. */
+/* Sleeps for a moment. Returns false if PATIENCE has passed since start. */
 static inline bool be_patient(time_t start)
 {
 	usleep(1000);
 	return time(NULL) - start < PATIENCE;
 }
 
-/* Waits until the bits of a word that mask has are those that want has. */
+/* Waits until the bits of mask in a word are want. Returns false after a timeout. */
 static inline bool await_bits(const void *word, size_t size, __u64 mask, __u64 want)
 {
 	time_t start = time(NULL);
@@ -123,7 +123,7 @@ static inline bool await_bits(const void *word, size_t size, __u64 mask, __u64 w
 	return false;
 }
 
-/* Waits until no event matches. */
+/* Waits until no event matches. Returns false after a timeout. */
 static inline bool await_gone(const char *pattern)
 {
 	time_t start = time(NULL);

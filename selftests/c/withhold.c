@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A FUSE file system that answers when it is told to:
+ * A FUSE file system that replies to requests on command:
  *
  *   withhold DIRECTORY FILES BYTES
  *
  * mounts it at DIRECTORY. It has FILES files, "0", "1", ..., of BYTES bytes each, whose
- * contents it keeps in memory. Of its standard input each line is a command:
+ * contents it keeps in memory. Each line of its standard input is a command:
  *
- *   hold write   take what is written from now on, and do not answer it
- *   hold read    do not answer what is asked for from now on
- *   release      answer all of that, and what comes
- *   drop         have the kernel forget the pages of all files, with nothing held
- *   drop at open have it forget the pages of each file that is opened from now on, whatever is held
+ *   hold write   take the data of writes from now on, and hold their replies
+ *   hold read    hold the replies to reads from now on
+ *   release      send all held replies, and reply at once from now on
+ *   drop         invalidate the cached pages of all files; refused between hold and release
+ *   drop at open invalidate the cached pages of each file that is opened from now on
  *
- * On standard output it says "mounted", "done" after each command, and "write N" or "read N"
- * when the Nth request since the last "hold" is being held. It ends with its input, with the
- * task that started it, or by a signal, whatever is held then: the kernel fails all requests
- * with ECONNABORTED.
+ * It prints "mounted", "done" or "refused" after each command, and "write N" or "read N" when the
+ * Nth request since the last "release" is held. It ends with its input, with the task that started
+ * it, or by a signal, even while requests are held: the kernel fails these with ECONNABORTED.
  */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
@@ -35,10 +34,10 @@
 
 #define MAX_HELD 65536
 
-/* How long the kernel need not ask again, in seconds. */
+/* Time for which the kernel may cache attributes and entries, in seconds. */
 #define LONG 1e6
 
-/* A request that is held: a write of which size bytes were taken, or a read. */
+/* A held request: a write of which size bytes were taken, or a read. */
 struct held {
 	fuse_req_t req;
 	const char *from;
@@ -49,7 +48,7 @@ static unsigned long files, bytes;
 static char *contents;
 static struct fuse_session *session;
 
-/* Protects what follows, and standard output. */
+/* Protects the following variables, and standard output. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool hold_writes, hold_reads, drop_at_open;
 static struct held held[MAX_HELD];
@@ -74,7 +73,7 @@ static void answer(const struct held *one)
 		fuse_reply_write(one->req, one->size);
 }
 
-/* Answers a request, or holds it and says so. */
+/* Replies to a request, or holds the request and prints it. */
 static void answer_or_hold(const struct held *one)
 {
 	const bool *holds = one->from ? &hold_reads : &hold_writes;
@@ -109,10 +108,10 @@ static void attributes(fuse_ino_t ino, struct stat *attr)
 static void withhold_init(void *data, struct fuse_conn_info *conn)
 {
 	(void)data;
-	/* Else the kernel sends so many requests only, and keeps what comes then to itself. */
+	/* With lower limits the kernel would queue further requests instead of sending them. */
 	conn->max_background = 65535;
 	conn->congestion_threshold = 65535;
-	/* Before, nothing can be told to the kernel. */
+	/* Notifications to the kernel are possible from here on. */
 	puts("mounted");
 }
 
@@ -141,7 +140,7 @@ static void withhold_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_in
 	fuse_reply_attr(req, &attr, LONG);
 }
 
-/* Times and modes are taken, and forgotten. */
+/* Accepts and ignores times and modes. */
 static void withhold_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 			     struct fuse_file_info *file)
 {
@@ -158,7 +157,7 @@ static void withhold_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 		fuse_reply_err(req, EISDIR);
 		return;
 	}
-	/* Else the kernel drops the file's pages, each locked until it is written back. */
+	/* Without keep_cache the kernel drops the file's pages, each locked until written back. */
 	pthread_mutex_lock(&lock);
 	file->keep_cache = !drop_at_open;
 	pthread_mutex_unlock(&lock);
@@ -195,7 +194,7 @@ static void withhold_write(fuse_req_t req, fuse_ino_t ino, const char *data, siz
 	answer_or_hold(&one);
 }
 
-/* What is not here libfuse answers with ENOSYS; after that the kernel does not ask for it again. */
+/* libfuse answers other operations with ENOSYS, after which the kernel does not repeat them. */
 static const struct fuse_lowlevel_ops operations = {
 	.init = withhold_init,
 	.lookup = withhold_lookup,
@@ -215,15 +214,15 @@ static void release(void)
 	hold_reads = false;
 	count = held_count;
 	held_count = 0;
-	/* What comes meanwhile waits for the lock, and finds that nothing is to be held. */
+	/* New requests wait for the lock, and are not held. */
 	for (unsigned int i = 0; i < count; i++)
 		answer(&held[i]);
 	pthread_mutex_unlock(&lock);
 }
 
 /*
- * The kernel waits for pages that are read or written, in a way that no signal ends. So this is
- * refused while something is held: the file system could not be ended any more.
+ * The kernel waits uninterruptibly for pages under I/O. So this is refused while requests
+ * may be held: the file system could not be ended any more.
  */
 static bool drop(void)
 {
@@ -233,7 +232,7 @@ static bool drop(void)
 		return false;
 	for (unsigned long i = 0; i < files; i++) {
 		error = fuse_lowlevel_notify_inval_inode(session, FUSE_ROOT_ID + 1 + i, 0, 0);
-		/* ENOENT: the kernel does not know the file. */
+		/* ENOENT: the kernel has not looked up the file. */
 		if (error && error != -ENOENT)
 			return false;
 	}
@@ -263,7 +262,7 @@ static bool obey(const char *command)
 	return true;
 }
 
-/* Obeys the commands, beside the thread that answers requests. */
+/* Runs the commands, in parallel with the thread that answers requests. */
 static void *listen(void *unused)
 {
 	char line[64];
