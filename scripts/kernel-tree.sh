@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What a kernel tree must have for the module, and what of it is missing, in one sentence. Sourced by 'make modules' and by
-# the package's build (debian/dkms/build). The caller has $kdir, the tree's output directory, where .config lies; Kbuild, here;
-# die, which is given the sentence and does not return; and by_name=1 if it lets variables name the compilers.
+# The module's requirements on a kernel tree; a sentence names what is missing. Sourced by 'make
+# modules' and by the package's build (debian/dkms/build). The caller sets $kdir, the tree's output
+# directory with .config, runs in the directory of Kbuild, defines die, which gets the sentence and
+# does not return, and sets by_name=1 if variables may name the compilers.
 
-# The series that the module is built for: one that was, and all from another on.
+# The supported series: $stable, and all from $oldest on.
 stable=6.12 oldest=7.2
 
-# What make is told for a kernel that was built without Rust, or by another rustc: to build the module with the objects of
-# the kernel's rust/ linked into it.
+# Arguments of make for a kernel that was built without Rust, or by another rustc: link the objects
+# of the kernel's rust/ into the module.
 rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
-# Besides, to prepare the tree with these objects: a section for each function, so that most can be left out; not to be traced,
-# for which there is a table of all; as parts of a module, for which headers differ; and without arm64's vDSO for 32-bit
-# programs, which takes another compiler.
+# Further arguments to prepare the tree with these objects: a section for each function, so that
+# most can be left out; without tracing, which needs a table of all functions; as parts of a module,
+# for which headers differ; and without arm64's vDSO for 32-bit programs, which takes another
+# compiler.
 # shellcheck disable=SC2034 # of those that source this
 rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile'
 	CFLAGS_helpers/helpers.o=-DMODULE CONFIG_COMPAT_VDSO=)
 
-# configured_as HEADERS SOURCE TREE: have the directory TREE, in which 6.12 is to be prepared, the configuration of Debian's
-# headers, without asking the source's Kconfig: the kernel with PREEMPT_RT has options by patches that are in no package. All
-# that these do to headers is in those that are common to its flavour, which the caller has copied over the source. Where the
-# headers were configured there was no rustc; the makefiles go by its version.
+# configured_as HEADERS SOURCE TREE: give the directory TREE, in which 6.12 is to be prepared, the
+# configuration of Debian's headers, without the source's Kconfig: the kernel with PREEMPT_RT has
+# options of patches that are in no package. The headers that these patch are all common to its
+# flavour, and the caller has copied them over the source. The headers were configured without
+# rustc, whose version the makefiles need.
 configured_as() {
 	local tree=$3/include rustc=${RUSTC:-rustc}
 	mkdir -p "$tree"
@@ -29,12 +32,13 @@ configured_as() {
 	cp "$1/.config" "$3/"
 	sed -i "s/^CONFIG_RUSTC_VERSION=.*/CONFIG_RUSTC_VERSION=$("$2/scripts/rustc-version.sh" "$rustc")/
 		s/^CONFIG_RUSTC_LLVM_VERSION=.*/CONFIG_RUSTC_LLVM_VERSION=$("$2/scripts/rustc-llvm-version.sh" "$rustc")/" "$tree/config/auto.conf"
-	# Newer than what make would make them of.
+	# Newer than their sources, so that make keeps them.
 	touch "$tree"/config/auto.conf{,.cmd} "$tree"/generated/{autoconf.h,rustc_cfg}
 }
 
-# options FILE: of a configuration, but for what may differ: which update of a compiler it was, and what the compilers can do
-# where they are not the kernel's; keys that only the kernel's builders have; and arm64's vDSO for 32-bit programs.
+# options FILE: print the options of a configuration, except those that may differ: the update
+# version of a compiler; the features of compilers, if they are not the kernel's; keys that only the
+# kernel's builders have; and arm64's vDSO for 32-bit programs.
 options() {
 	local compilers='(GCC|AS|LD|PAHOLE)_VERSION'
 	has_our_rust || compilers+='|CC_HAS_|RUSTC_|X86_NATIVE_CPU'
@@ -42,19 +46,19 @@ options() {
 		grep -vE "VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|$compilers|((THUMB2|GENERIC)_)?COMPAT_VDSO)"
 }
 
-# or_by NAME: that the variable NAME would do as well.
+# or_by NAME: print that the variable NAME serves as well.
 or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }
 
-# needed SERIES: the options that Kbuild names for that, or for all that match it.
+# needed SERIES: print the options that Kbuild requires for that series, or for all that match it.
 needed() {
 	sed -n '/^needed-options :=/,/[^\\]$/{s/^.*:=//;s/\\$//;p}' Kbuild
 	sed -n "s/^needed-options-of-$1 := //p" Kbuild
 }
 
-# has OPTION VALUE: in the tree's configuration.
+# has OPTION VALUE: whether the tree's configuration has it.
 has() { grep -qx "CONFIG_$1=$2" "$kdir/.config"; }
 
-# series: the tree's, such as 7.3, or nothing if it does not say.
+# series: print the tree's series, such as 7.3, or nothing if unknown.
 series() {
 	{
 		cat "$kdir/include/config/kernel.release" 2>/dev/null || true
@@ -62,7 +66,7 @@ series() {
 	} | sed -n 's/^\([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | awk 'NR == 1'
 }
 
-# fits: is the kernel one that can take the module? Sets kdir to the absolute path.
+# fits: check that the kernel can take the module. Sets kdir to the absolute path.
 fits() {
 	local option version arch
 	[[ -d $kdir ]] ||
@@ -95,17 +99,17 @@ fits() {
 		die "the kernel of $kdir is for $arch, and this host is not: name ARCH=$arch, and the compilers with CROSS_COMPILE=."
 }
 
-# rustc_of_kernel: what the rustc that built it says of itself.
+# rustc_of_kernel: print the version text of the rustc that built the kernel.
 rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
 
-# rustc_version: what this host's says of itself, or nothing.
+# rustc_version: print the version text of this host's rustc, or nothing.
 rustc_version() { "${RUSTC:-rustc}" --version 2>/dev/null || true; }
 
-# has_our_rust: does the kernel have the Rust that this host's rustc makes modules for? Its symbols carry a hash of the
-# compiler. Where it does not, the module is linked with Rust of its own.
+# has_our_rust: whether this host's rustc built the kernel's Rust, whose symbols carry a hash of the
+# compiler. If not, the module is linked with Rust of its own.
 has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$(rustc_version)" ]]; }
 
-# compilers_fit: are the compilers there?
+# compilers_fit: check that the compilers are installed.
 compilers_fit() {
 	[[ $(rustc_version) ]] || die "rustc is missing: install it$(or_by RUSTC)."
 	command -v "${BINDGEN:-bindgen}" >/dev/null || die "bindgen is missing: install it$(or_by BINDGEN)."
@@ -118,7 +122,7 @@ compilers_fit() {
 	fi
 }
 
-# has_symvers: does the tree say what the kernel exports?
+# has_symvers: check that the tree lists the kernel's exports.
 has_symvers() {
 	[[ -s $kdir/Module.symvers ]] ||
 		die "$kdir has no Module.symvers: build the kernel, or copy the file from the package that it came from."
@@ -130,7 +134,7 @@ has_symvers() {
 	fi
 }
 
-# has_its_symbols DIR: are the Rust symbols that were made in DIR those that the kernel has? A few may differ.
+# has_its_symbols DIR: whether the Rust symbols made in DIR are the kernel's. A few may differ.
 has_its_symbols() {
 	local file=$1/exports_core_generated.h
 	[[ -s $file ]] || return 0
@@ -149,15 +153,15 @@ symbols_fit() {
 	}
 }
 
-# make_beside KDIR SOURCE OUT ARGUMENT...: have make build the module of SOURCE in the directory OUT, for makefiles that do not
-# know MO= yet, as those of 6.12: links to the sources are beside the objects.
+# make_beside KDIR SOURCE OUT ARGUMENT...: build the module of SOURCE in the directory OUT, with
+# makefiles that lack MO=, as those of 6.12: links to the sources are beside the objects.
 make_beside() {
 	mkdir -p "$3"
 	cp -asf "$2"/{Kbuild,NEWS,src} "$3/"
 	make -C "$1" M="$3" "${@:4}"
 }
 
-# module_into OUT ARGUMENT...: have make build the module for the tree $kdir in the directory OUT.
+# module_into OUT ARGUMENT...: build the module for the tree $kdir in the directory OUT.
 module_into() {
 	local out=$1 options=("${@:2}")
 	has_our_rust || options+=("${rust_of_ours[@]}")
