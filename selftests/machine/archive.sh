@@ -3,8 +3,8 @@
 # shellcheck disable=SC2154 # of scripts/kernel-tree.sh
 #
 # The kernels of Debian's archive, by their names in uname -r. Sourced by ready.sh. The stock kernel
-# of kernel.sh is one of them. For NAME-linked the root's own rustc makes the module, and the kernel's
-# Rust is linked in. For each other kernel that is used the cache has
+# of kernel.sh is one of them. For NAME-linked the root's own rustc makes the module, and the
+# kernel's Rust is linked in. The cache has for each other kernel in use
 #   debian-RELEASE-KEY/RELEASE   the entry of a kernel as in kernel.sh, without the source
 #   source-VERSION-KEY           source/: the part of that version's source that preparing a tree
 #                                takes; all flavours share it
@@ -14,10 +14,10 @@
 #                                come by virtiofs there
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is fetched once a day. Its
-# lines have tabs between
-#   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS: the suite that has them
+# lines are tab-separated:
+#   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS: their suite
 #   package NAME VERSION FILE SHA256
-# and - for none.
+# and - for a missing value.
 archive_list() {
 	local new
 	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
@@ -40,9 +40,8 @@ archive_list() {
 	say "  the archive does not answer: staying with what it had before"
 }
 
-# archive_kernels SUITE: inside the root of SUITE, make the list of all kernels of 6.12 and 7.x of
-# which everything is there. On standard input is the one from before: what was asked of a package
-# then is not asked again.
+# archive_kernels SUITE: inside the root of SUITE, print the list of all kernels of 6.12 and 7.x
+# with complete packages. Standard input is the former list, whose answers are reused.
 archive_kernels() {
 	local own=$1 suites=("$1" "$1-backports" forky sid experimental) uri suite other package pattern name
 	local release flavour arch version compilers rustc cc image
@@ -54,14 +53,14 @@ archive_kernels() {
 	done < <(grep '^kernel' before)
 
 	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
-	# The day until which a suite is said to be up to date may be over.
+	# A suite's Valid-Until may have passed.
 	for suite in "${suites[@]}"; do echo "deb [check-valid-until=no] $uri $suite main"; done >sources.list
 	printf '%s\n' 'Dir::Etc::SourceList "/tmp/sources.list";' 'Dir::Etc::SourceParts "-";' 'Acquire::Languages "none";' \
 		'APT::Architectures { "amd64"; "arm64"; };' >apt.conf
 	export APT_CONFIG=/tmp/apt.conf
 	apt-get -qq update >&2
 	apt-cache pkgnames linux- >names
-	# The suites may have the same one: it is taken from the first. Of "NAME | VERSION | URI
+	# If suites have the same package, the first suite counts. Lines are "NAME | VERSION | URI
 	# SUITE/main ARCH Packages".
 	pattern='^linux-headers-\(\(6\.12\|7\)\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
 	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
@@ -88,7 +87,7 @@ archive_kernels() {
 		if [[ -z ${asked[$version/$arch]:-} ]]; then
 			rm -f ./*.deb
 			apt-get -qq download "$package:$arch=$version" >&2
-			# All of the archive is read, else dpkg-deb complains of a closed pipe.
+			# Reads the whole archive, else dpkg-deb complains of a closed pipe.
 			dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/$package/.config" >config
 			asked[$version/$arch]=$(awk -F '"' '
 				/^CONFIG_RUST=y/ { has = 1 }
@@ -97,7 +96,7 @@ archive_kernels() {
 				END { printf "%s\t%s\n", has && rustc ? rustc : "-", cc ? cc : "-" }' config)
 		fi
 		IFS=$'\t' read -r rustc cc <<<"${asked[$version/$arch]}"
-		# What was built without Rust takes that of its own suite.
+		# A kernel that was built without Rust takes the rustc of its own suite.
 		[[ $suite != "$own" || $rustc != - ]] || rustc=${rustc_of[$own]}
 		compilers=-
 		for other in sid forky "$own"; do
@@ -117,7 +116,7 @@ archive_kernels() {
 		/^SHA256:/ { printf "package\t%s\t%s\t%s\t%s\n", name, version, file, $2 }' | sort -u
 }
 
-# archive_image RELEASE: the packages that the kernel and its modules are in.
+# archive_image RELEASE: print the packages of the kernel and its modules.
 archive_image() {
 	case $1 in
 	6.12.*) echo "linux-image-$1-unsigned" ;;
@@ -125,11 +124,11 @@ archive_image() {
 	esac
 }
 
-# archive_headers_of_rt RELEASE: the package with headers that its source has otherwise (see
+# archive_headers_of_rt RELEASE: print the package with headers that differ from the source's (see
 # configured_as).
 archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt-*}-common-rt"; }
 
-# archive_prune: remove from the cache what it has of kernels that left the archive.
+# archive_prune: remove kernels from the cache that left the archive.
 archive_prune() {
 	local path name left
 	for path in "$CACHE"/{,new-}{debian,source}-*; do
@@ -143,7 +142,7 @@ archive_prune() {
 	done
 }
 
-# archive_package NAME VERSION: where it lies in the archive, and its SHA-256.
+# archive_package NAME VERSION: print its file in the archive, and the SHA-256.
 archive_package() {
 	awk -F '\t' -v name="$1" -v version="$2" '$1 == "package" && $2 == name && $3 == version { print $4, $5; found = 1; exit }
 		END { exit !found }' "$ARCHIVE"
@@ -179,7 +178,7 @@ archive_kernel() {
 	[[ $arch != arm64 ]] || ready_arm64
 }
 
-# The next four are given DIR, with what archive_kernel has found.
+# The next four get DIR, and the variables of archive_kernel.
 make_compilers() {
 	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
 	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
@@ -212,7 +211,7 @@ make_archive_kernel() {
 	files=$(for package in "linux-headers-$release" $(archive_image "$release"); do archive_package "$package" "$version"; done) ||
 		die "the archive's $suite has not all packages of $release, $version."
 	chmod 755 "$1"
-	# Where in-root mounts the source.
+	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$entry step "download and prepare $entry" "$LOGS/kernel-$entry" \
@@ -222,20 +221,20 @@ make_archive_kernel() {
 	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$entry/"
 }
 
-# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root
-# with the compilers of the kernel.
+# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: like in_root and inside, in the root
+# with the kernel's compilers.
 in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
 inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
 
-# make_options: what make must be told to build for the kernel that is used, one a line.
+# make_options: print make's arguments for the kernel in use, one a line.
 make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-arm64 ]] || printf '%s\n' ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-uml ]] || echo ARCH=um
 	[[ ! -e $USER_EVENTS_KERNEL/linked ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
-# make_module OPTION...: make the module for the kernel that is used. With W= the makefiles of 6.12
-# have comments checked, too, by what takes more of perl than compilers' roots have.
+# make_module OPTION...: build the module for the kernel in use. With W= the makefiles of 6.12 check
+# comments, too, which takes more of perl than compilers' roots have.
 make_module() {
 	local option options=() out
 	if [[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]]; then
@@ -252,8 +251,8 @@ make_module() {
 	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
-# compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and
-# building a module takes, nor what nothing of that reads.
+# compilers_root SUITE ARCH DIR: like debian_root, with only what preparing a tree for ARCH and
+# building a module need, without the parts of packages that these do not read.
 compilers_root() {
 	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
 	local apt=('APT::Sandbox::User "root"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
@@ -269,7 +268,7 @@ compilers_root() {
 		"$1" "$3" ${MIRROR:+"$MIRROR"}
 }
 
-# archive_fetch FILE SHA256: inside a root, get a file of the archive into this directory.
+# archive_fetch FILE SHA256: inside a root, download a file of the archive into this directory.
 archive_fetch() {
 	local uri
 	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
@@ -277,8 +276,8 @@ archive_fetch() {
 }
 
 # archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what
-# preparing a tree and the kernel's own selftests of user_events take: a sixth of all; and with
-# other headers.
+# preparing a tree and the kernel's own selftests of user_events need, a sixth of the source; and
+# with other headers.
 archive_source() {
 	local left_out=() pattern
 	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \
@@ -297,7 +296,7 @@ archive_source() {
 	}
 }
 
-# archive_virtiofsd: inside the machine's root, put it into /kernel.
+# archive_virtiofsd: inside the machine's root, put virtiofsd into /kernel.
 archive_virtiofsd() {
 	cd /tmp || return
 	apt-get -qq update
@@ -324,7 +323,7 @@ archive_tree() {
 		dpkg-deb -x "$deb" /kernel/stock
 		rm "$deb"
 	done
-	# Where packages of today have it.
+	# Moves the image to where newer packages have it.
 	[[ ! -e /kernel/stock/boot/vmlinuz-$release ]] ||
 		mv "/kernel/stock/boot/vmlinuz-$release" "/kernel/stock/usr/lib/modules/$release/vmlinuz.unsigned"
 	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"

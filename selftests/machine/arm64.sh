@@ -9,7 +9,7 @@
 # that none of its programs has to run here; arm64_root makes the files that their scripts would
 # have made and that are needed.
 
-# ready_arm64: have it there, and hold it.
+# ready_arm64: make the entry if it is missing, and hold it.
 ready_arm64() {
 	local key
 	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && recipe guest-arm64; } | cache_key)
@@ -29,7 +29,7 @@ make_guest_arm64() { # DIR
 		die "the emulator of arm64 could not be had: the log above says why."
 }
 
-# arm64_root SUITE DIR PACKAGES: in namespaces of its own, as debian_root is.
+# arm64_root SUITE DIR PACKAGES: make the root in namespaces of its own, as debian_root does.
 arm64_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Languages "none"')
 	# shellcheck disable=SC2016 # by the hooks' shell
@@ -45,8 +45,8 @@ arm64_root() {
 		"$1" "$2" ${MIRROR:+"$MIRROR"}
 }
 
-# arm64_emulator: inside the machine's root, put it into /kernel. It is of the same source as that
-# root's own emulator, and wants no library that this one does not.
+# arm64_emulator: inside the machine's root, put the emulator into /kernel. It has the same source
+# version as that root's own emulator, and needs no library that the root lacks.
 arm64_emulator() {
 	cd /tmp || return
 	apt-get -qq update
@@ -64,7 +64,7 @@ cross_tools() {
 		target=${name#*:} name=/tmp/cross/${name%:*}
 		printf '%s\n' '#!/bin/sh' "exec clang --target=$target --sysroot=/mnt/root -fuse-ld=lld \"\$@\"" >"$name"
 	done
-	# What it builds with for this host is the host's.
+	# Build scripts and macros run on this host.
 	ln -s /usr/lib/rustlib/x86_64-unknown-linux-gnu /mnt/root/usr/lib/rustlib/aarch64-unknown-linux-gnu "$rustlib/"
 	printf '%s\n' '#!/bin/sh' "exec rustc --target=aarch64-unknown-linux-gnu --sysroot=${rustlib%/lib/rustlib} -C linker=/tmp/cross/cc \"\$@\"" \
 		>/tmp/cross/rustc
@@ -73,9 +73,9 @@ cross_tools() {
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="--sysroot=${rustlib%/lib/rustlib}"
 }
 
-# What make is told to build with them.
+# Arguments of make to build with these compilers.
 # shellcheck disable=SC2034 # of build
 CROSS_MAKE=(CC=/tmp/cross/cc CC_32=/tmp/cross/cc-32 CC_64=/tmp/cross/cc RUSTC=/tmp/cross/rustc SYSROOT=/mnt/root)
 
-# cross_inside TEXT COMMAND...: as inside, with these compilers.
+# cross_inside TEXT COMMAND...: like inside, with these compilers.
 cross_inside() { inside "$(declare -f cross_tools)"$'\n'"cross_tools"$'\n'"$1" "${@:2}"; }

