@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The kernels: Debian's newest stock one, and the project's own. Sourced by ready.sh. A kernel's
+# The kernels: Debian's newest stock kernel, and the project's own. Sourced by ready.sh. A kernel's
 # entry in the cache has
 #   stock/      image, modules and headers, as in Debian's packages
 #   tree/       an output directory in which modules for the kernel can be built
@@ -11,7 +11,8 @@
 # An entry of the project's own has such a directory for each kernel that was built together, and
 #   edited/     the edited files of their source
 
-# newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
+# newest_kernel KEY: set VERSION to the newest stock kernel of the archive, which is looked up once
+# a day.
 newest_kernel() {
 	local stamp=$CACHE/newest-kernel-$1 found
 	VERSION=$(cat "$stamp" 2>/dev/null || true)
@@ -32,7 +33,7 @@ newest_kernel() {
 }
 
 # newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that
-# was built with Rust and of which everything is there: image, modules, headers and source.
+# was built with Rust and has all packages: image, modules, headers and source.
 newest_in_archive() {
 	local version
 	has() { grep -qxF -e "$1" names; }
@@ -46,7 +47,7 @@ newest_in_archive() {
 		fi
 		rm -f ./*.deb
 		apt-get -qq download "linux-headers-$version-amd64" >&2
-		# All of the archive is read, else dpkg-deb complains of a closed pipe.
+		# Reads the whole archive, else dpkg-deb complains of a closed pipe.
 		if dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/linux-headers-$version-amd64/.config" |
 			grep -x CONFIG_RUST=y >&2; then
 			echo "$version-amd64"
@@ -92,8 +93,8 @@ stock_kernel() {
 	cp "$headers/.config" /kernel/tree/.config
 	cd /kernel/source || return
 	make -s O=/kernel/tree olddefconfig
-	# What may differ: how versions of tools are spelled, and keys that only Debian's builders
-	# have.
+	# Options that may differ: the spelling of tools' versions, and keys that only Debian's
+	# builders have.
 	options() { grep -E '^(# )?CONFIG_' "$1" | grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY)'; }
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		grep -qx CONFIG_RUST=y /kernel/tree/.config ||
@@ -115,9 +116,9 @@ stock_kernel() {
 	echo "$version" >/kernel/version
 }
 
-# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C
-# implementation built in, custom, which is the same without, or debug and kcsan, which are custom
-# and watch themselves; uml-c and uml, a pair as c and custom, which run as processes of the host.
+# own_kernel NAME: use one of the project's own kernels: c, with the C implementation built in;
+# custom, the same without it; debug and kcsan, custom with sanitizers; uml-c and uml, a pair like c
+# and custom, run as processes of the host.
 own_kernel() {
 	local kind title recipe names fragments key text
 	case $1 in
@@ -147,12 +148,12 @@ own_kernel() {
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 
-# make_own_kernel DIR: with what own_kernel has found.
+# make_own_kernel DIR: build it from the variables of own_kernel.
 make_own_kernel() {
 	local name
 	say "$title"
 	chmod 755 "$1"
-	# Where in-root mounts what they share with the stock kernel.
+	# Mount points of in-root for the files shared with the stock kernel.
 	for name in . "${names[@]}"; do
 		mkdir -p "$1/$name/"{source,selftests}
 	done
@@ -160,11 +161,11 @@ make_own_kernel() {
 		die "the kernel could not be built: the log above says why."
 }
 
-# The rest is run inside the root, in the kernel's source. The array OPTIONS is what every make is
-# told besides. A build of many minutes lets the others on the machine go first.
+# The following functions run inside the root, in the kernel's source. The array OPTIONS has
+# arguments for every make. Long builds run at low priority.
 kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
 
-# kernel_configure FRAGMENT...: apply them until they hold: one option may open the menu of another.
+# kernel_configure FRAGMENT...: apply them repeatedly, as one option may open the menu of another.
 kernel_configure() {
 	local try
 	for try in 1 2 3 4; do
@@ -179,7 +180,7 @@ kernel_configure() {
 	return 1
 }
 
-# kernel_finish NAME: build what is configured, and put it where it belongs.
+# kernel_finish NAME: build the configured kernel, and install it as NAME.
 kernel_finish() {
 	local version modules
 	echo "== build $1"
@@ -195,8 +196,8 @@ kernel_finish() {
 	echo "$version" >"/kernel/$1/version"
 }
 
-# kernel_keep_tree NAME: leave to NAME of the tree what building modules needs, which is no object
-# of the kernel's own.
+# kernel_keep_tree NAME: move to NAME the part of the tree that building modules needs, without
+# objects of the kernel.
 kernel_keep_tree() {
 	local tree=/kernel/tree
 	find "$tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path "$tree/scripts/*" ! -path "$tree/tools/*" -delete
@@ -205,8 +206,8 @@ kernel_keep_tree() {
 	mv "$tree" "/kernel/$1/tree"
 }
 
-# kernel_edit FILE EXPRESSION: have this kernel's builds, and those of its modules, see a file of
-# the source as sed edits it, which must change it.
+# kernel_edit FILE EXPRESSION: replace a file of the source, for this kernel and its modules, by
+# sed's output, which must differ.
 kernel_edit() {
 	local copy=/kernel/edited/$1
 	mkdir -p "${copy%/*}"
@@ -218,8 +219,8 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
-# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS. Both have its member of
-# task_struct: so both have that in the same places, and all but a few objects are built once.
+# small_kernels: build the two small kernels, which differ only in CONFIG_USER_EVENTS. Both have its
+# member of task_struct, so that the offsets are the same, and all but a few objects are built once.
 small_kernels() {
 	local fragment=/src/selftests/machine/small.config OPTIONS=()
 	cd /kernel/source || return
@@ -231,7 +232,7 @@ small_kernels() {
 	kernel_make -s tinyconfig
 	kernel_configure "$fragment" /tmp/c.config
 	kernel_finish c
-	# What is built already serves this one, too.
+	# Reuses the objects of the first kernel.
 	kernel_configure "$fragment" /tmp/custom.config
 	kernel_finish custom
 	options() { grep -E '^(# )?CONFIG_' /kernel/"$1"/stock/usr/lib/modules/*/config | grep -vE 'CONFIG_(USER_EVENTS|LOCALVERSION)\b'; }
@@ -242,9 +243,9 @@ small_kernels() {
 	kernel_keep_tree custom
 }
 
-# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. The kernel offers
-# KASAN together with Rust to clang only, which takes twice as long as gcc. What both and rustc are
-# told, and call, is the same.
+# debug_kernel NAME SANITIZER: build the small custom kernel with all debugging options. The kernel
+# allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc and rustc
+# get the same options, and call the same functions.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
 	cd /kernel/source || return
@@ -253,25 +254,25 @@ debug_kernel() {
 	echo "== configure"
 	mkdir -p /kernel/tree
 	kernel_make -s tinyconfig
-	# The small configuration names an unwinder, too. Which one it is, is the sanitizer's to
-	# say.
+	# The unwinder of the small configuration is left out, as the sanitizer's configuration
+	# chooses one.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
 	kernel_finish "$1"
 	kernel_keep_tree "$1"
 }
 
-# uml_kernels: the two that run as processes (User Mode Linux), alike as the small ones are. What
-# that architecture lacks and the module needs are kprobes, of which it uses one that is never
-# armed, and perf; what is made as x86 has it is how user memory is read (uml-kernel/uaccess.h),
-# additions to per-CPU variables, which are one instruction there, and copies, for which x86 takes
-# REP MOVSB where the processor has FSRM, and this architecture the loop for those that lack it.
+# uml_kernels: build the two kernels for User Mode Linux, which differ like the small ones. That
+# architecture lacks kprobes, of which the module uses one that is never armed, and perf; both are
+# added. As on x86 are made: reads of user memory (uml-kernel/uaccess.h); additions to per-CPU
+# variables, which are one instruction there; and copies, which use REP MOVSB on x86 if the
+# processor has FSRM, and here the loop for processors without.
 uml_kernels() {
 	local fragment=/src/selftests/machine/uml.config from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
 	kernel_edit arch/um/Kconfig 's/^\tselect HAVE_RUST$/&\n\tselect HAVE_KPROBES\n\tselect HAVE_PERF_EVENTS/'
-	# The headers of x86 are found where those of this architecture have none.
+	# The headers of x86 serve where this architecture has none.
 	kernel_edit arch/x86/include/asm/perf_event.h d
 	kernel_edit include/asm-generic/kprobes.h "/^#define _ASM_GENERIC_KPROBES_H/r $from/kprobes.h"
 	kernel_edit arch/um/kernel/ksyms.c "\$r $from/kprobes.c"
@@ -291,7 +292,7 @@ uml_kernels() {
 		cp /kernel/tree/.config "$modules/config"
 		echo "$version" >"/kernel/$1/version"
 	}
-	# Of the same name: what makes the benchmark's calls is one module for both.
+	# The same name, so that the module that makes the benchmark's calls serves both.
 	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-uml"' >/tmp/c.config
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-uml"' >/tmp/uml.config
 	echo "== configure"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the scripts here share: places, what a person sees, sums of tests, locks, the cache. Each
+# Shared by the scripts here: places, output for users, sums of tests, locks, the cache. Each
 # sources it first.
 
 set -euo pipefail
@@ -11,17 +11,17 @@ LOGS=$CLONE/build/log
 CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/user-events}
 cd "$CLONE"
 
-# say TEXT...: a line for the person who runs this.
+# say TEXT...: print a line for the user.
 say() { printf '%s\n' "$*"; }
 
-# die TEXT...: the one sentence that says what is missing and how to get it.
+# die TEXT...: fail with one sentence that names what is missing and the way to get it.
 die() {
 	printf 'error: %s\n' "$*" >&2
 	exit 1
 }
 
-# pause SECONDS: wait without starting a process, which would keep the caller's
-# output open and its locks held after the caller is gone.
+# pause SECONDS: wait without a process, which would keep the caller's output open and its locks
+# held after the caller's end.
 pause() {
 	local fd
 	exec {fd}<> <(:)
@@ -30,7 +30,7 @@ pause() {
 }
 
 # tick OWNER TEXT: show that a long step of process OWNER is alive, every second on a terminal, else
-# twice a minute. To be started in the background; tock ends it.
+# twice a minute. Runs in the background; tock ends it.
 tick() {
 	local start=$SECONDS seconds=0
 	while pause 1 && kill -0 "$1" 2>/dev/null; do
@@ -50,8 +50,8 @@ tock() {
 	[[ ! -t 1 ]] || printf '\r\e[K'
 }
 
-# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; say how long it took,
-# or show the end of LOG and return COMMAND's status.
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print the time that it took, or the
+# end of LOG, and return COMMAND's status.
 step() {
 	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2
@@ -77,17 +77,16 @@ count() {
 	printf '  %s: %d of %d passed\n' "$3" "$1" "$(($1 + $2))"
 }
 
-# judge WHAT COMMAND...: a test that one command decides.
+# judge WHAT COMMAND...: a test that passes if COMMAND succeeds.
 judge() { if "${@:2}"; then count 1 0 "$1"; else count 0 1 "$1"; fi; }
 
-# sum: the last line of each command that tests.
+# sum: print the last line of each command that tests.
 sum() {
 	printf '\n%d passed, %d failed\n' "$passed" "$failed"
 	[[ $failed -eq 0 && $passed -gt 0 ]]
 }
 
-# hold FILE WHAT: lock FILE to the end of this shell and what it starts; say so if that takes
-# waiting.
+# hold FILE WHAT: lock FILE for this shell and its children; print a line if that must wait.
 hold() {
 	local fd
 	mkdir -p "$(dirname "$1")"
@@ -106,20 +105,20 @@ building() (
 	"$@"
 )
 
-# The cache is of directories that are expensive to make. An entry is the directory KIND-KEY, where
+# The cache has directories that are expensive to make. An entry is the directory KIND-KEY, where
 # KEY is a hash of everything that made it. It appears by rename when it is complete and is never
-# changed afterwards. A shared lock on locks/KIND-KEY is held while it is used, an exclusive one
-# while it is made or removed. Locks belong to open files, so they end with the last process that
-# inherited them, however it ends.
+# changed afterwards. A shared lock on locks/KIND-KEY is held while the entry is used, an exclusive
+# one while it is made or removed. Locks belong to open files, so they end with the last process
+# that inherited them, in any way.
 
-# cache_key: a key made of standard input.
+# cache_key: print a key of standard input.
 cache_key() { sha256sum | cut -c1-16; }
 
-# recipe KIND: the part of a key that says how an entry is made.
+# recipe KIND: print the part of a key with the version of how an entry is made.
 recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/recipes has no version of $1."; }
 
-# cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held for use as long as
-# this shell and its children live. If there is none, COMMAND makes it, given a directory to fill.
+# cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
+# shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill.
 cache_entry() {
 	local kind=$1 name=$1-$2 fd
 	shift 2
@@ -133,9 +132,9 @@ cache_entry() {
 			flock -s "$fd"
 		}
 		[[ ! -d $CACHE_ENTRY ]] || return 0
-		# It is not waited for to be alone: those that use what another run has made by then
-		# may do so for long. Of two that try at once one succeeds, as to try gives up what
-		# is held.
+		# Does not wait for the exclusive lock: users of an entry that another run has made
+		# by then may hold theirs for long. Of two shells that try at once one succeeds, as
+		# both drop their lock for the try.
 		flock -n -x "$fd" || {
 			pause 0.5
 			continue
@@ -160,8 +159,8 @@ cache_prune() {
 	done
 }
 
-# cache_drop DIR NAME: remove what there is of the entry NAME if that is not in use. Some disks take
-# minutes for that, so it is not waited for; what is not finished, the next time finishes.
+# cache_drop DIR NAME: remove the entry NAME if it is not in use. In the background, as some disks
+# take minutes; the next run finishes an interrupted removal.
 cache_drop() {
 	(
 		flock -n -x 9 || exit 0
@@ -169,8 +168,8 @@ cache_drop() {
 	) 9>>"$CACHE/locks/$2" </dev/null &>/dev/null &
 }
 
-# cache_delete DIR: mounts are only ever made in private namespaces, so none can be below DIR here;
-# should one be there all the same, it is left alone together with DIR.
+# cache_delete DIR: delete it. Mounts are made only in private namespaces, so none should be below
+# DIR here; if there is one, it is left alone together with DIR.
 cache_delete() {
 	[[ -e $1 ]] || return 0
 	if awk -v dir="$1" '$5 == dir || index($5, dir "/") == 1 { found = 1 } END { exit !found }' /proc/self/mountinfo; then
@@ -179,12 +178,12 @@ cache_delete() {
 	rm -rf --one-file-system -- "$1"
 }
 
-# Where the debug kernel tells of memory that is lost, if it notes what is taken.
+# The leak reports of a debug kernel, if kmemleak is enabled.
 # shellcheck disable=SC2034 # for those who read this
 LEAKS=/sys/kernel/debug/kmemleak
 
-# lost_memory: inside the guest, what the kernel allocated and has no pointer to. It is believed
-# only when two scans find it, and looks only at what is older than five seconds.
+# lost_memory: inside the guest, print the leaks that kmemleak reports. Two scans must find a leak,
+# and objects younger than five seconds are left out.
 lost_memory() {
 	sleep 6
 	echo scan >"$LEAKS" || echo "kmemleak has given up"
@@ -193,6 +192,6 @@ lost_memory() {
 	cat "$LEAKS"
 }
 
-# news_version, news_day: of the first entry of NEWS.
+# news_version, news_day: print those of the first entry of NEWS.
 news_version() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\1/p;T;q' "${NEWS:-NEWS}"; }
 news_day() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\2/p;T;q' "${NEWS:-NEWS}"; }

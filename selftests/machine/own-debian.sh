@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A Debian of its own, in a copy below $dir, that is booted with systemd and runs the parts of a
-# script: shared by install and containers. Sourced after ready.sh. /steps in its root has the
-# script, and the results for the host: PART.tap, PART.status.
+# A Debian of its own in a copy below $dir, booted with systemd, that runs the parts of a script:
+# shared by install and containers. Sourced after ready.sh. /steps in its root has the script, and
+# the results for the host: PART.tap, PART.status.
 
 : "${MACHINE:?}" "${CLONE:?}"
-# Of the script that sources this.
+# Set by the script that sources this.
 dir=
 
-# install_root SUITE DIR PACKAGES: as debian_root, with manuals, and without an initial file system
-# for each kernel: the machine has one of its own.
+# install_root SUITE DIR PACKAGES: like debian_root, with manuals, and without an initial file
+# system for each kernel: the machine has one of its own.
 install_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	# shellcheck disable=SC2016 # by the hooks' shell
@@ -22,7 +22,7 @@ install_root() {
 		"$1" "$2" ${MIRROR:+"$MIRROR"}
 }
 
-# containers_root: the Debian that containers and the scripts for them run in. The cache has for it
+# containers_root: make the Debian for containers and the tests of their scripts. Cache entry:
 #   containers-KEY   root/: that Debian, without a kernel
 containers_root() {
 	local key
@@ -38,15 +38,15 @@ make_containers_root() { # DIR
 		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
 
-# made_up_machine ROOT SCRIPT: run 'steps' of it in a namespace in which /sys and /run are made up,
-# with the programs of ROOT.
+# made_up_machine ROOT SCRIPT: run the function 'steps' of SCRIPT in a namespace with made-up /sys
+# and /run, and with the programs of ROOT.
 made_up_machine() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --ro-bind "$1" / --proc /proc --dev /dev --tmpfs /run \
 		--tmpfs /tmp --tmpfs /sys --dir /sys/kernel/tracing --dir /sys/module/user_events --ro-bind "$CLONE" /mnt \
 		--setenv PATH /usr/sbin:/usr/bin:/sbin:/bin --chdir /tmp -- "/mnt/selftests/machine/$2" steps
 }
 
-# in_debian DIR COMMAND...: in the Debian in DIR, which does not run.
+# in_debian DIR COMMAND...: run it in the Debian in DIR while that is not booted.
 in_debian() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --bind "$1" / --proc /proc --dev /dev --tmpfs /run --tmpfs /tmp \
 		--ro-bind-try /etc/resolv.conf /etc/resolv.conf --ro-bind-try "$CLONE/build/deb" /mnt ${DEBS:+--ro-bind "$DEBS" /media} \
@@ -57,8 +57,8 @@ in_debian() {
 # The kernel's command line.
 kernel_options='console=ttyS0 rw mitigations=off init_on_alloc=0 no_timer_check panic=-1'
 
-# make_initrd KERNEL: in that Debian, an initial file system by which the kernel finds its root,
-# which it has by 9p. What it needs for that are modules.
+# make_initrd KERNEL: in that Debian, make an initial file system that mounts the root by 9p. The
+# necessary drivers are modules.
 make_initrd() {
 	local version=$1 name count=0
 	mkdir -p /tmp/initrd/{bin,modules,proc,sys,dev,root} /steps/boot
@@ -83,9 +83,9 @@ make_initrd() {
 	(cd /tmp/initrd && find . | cpio -o -H newc --quiet) >/steps/boot/initrd
 }
 
-# make_disk KERNEL OPTIONS: in that Debian, the disk of a machine with Secure Boot: the firmware
-# starts shim, which Microsoft has signed, that starts GRUB, and that the kernel, both of which
-# Debian has signed.
+# make_disk KERNEL OPTIONS: in that Debian, make the disk of a machine with Secure Boot: the
+# firmware starts shim, signed by Microsoft, which starts GRUB, which starts the kernel, both signed
+# by Debian.
 make_disk() {
 	local disk=/steps/boot/disk
 	printf '%s\n' "linux /vmlinuz $2" 'initrd /initrd' boot >/tmp/grub.cfg
@@ -99,8 +99,8 @@ make_disk() {
 	mcopy -i "$disk" /steps/boot/initrd ::/initrd
 }
 
-# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with it,
-# to its end. If there is a file DIR/firmware, it holds the variables of a firmware with Secure
+# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with
+# KERNEL, and wait for its end. A file DIR/firmware has the variables of a firmware with Secure
 # Boot.
 emulate_debian() {
 	local root=/src/$1/root machine=q35,hpet=off start
@@ -119,7 +119,7 @@ emulate_debian() {
 		-device virtio-9p-pci,fsdev=root,mount_tag=root,ioeventfd=off
 }
 
-# boot_debian PART KERNEL: boot the Debian in $dir/root, and have PART of its steps run.
+# boot_debian PART KERNEL: boot the Debian in $dir/root, and run PART of its steps there.
 boot_debian() {
 	local part=$1 root=$dir/root status=0
 	rm -f "$root/steps/$part".{tap,status}
@@ -138,8 +138,8 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: in the Debian that does not run, what has it run SCRIPT when it is booted,
-# and then end.
+# prepare_steps SCRIPT: in the Debian that is not booted, install SCRIPT to run at boot, and to
+# power off at its end.
 prepare_steps() {
 	local root=$dir/root
 	mkdir -p "$root/steps/programs"

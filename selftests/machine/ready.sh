@@ -16,12 +16,11 @@
 
 SUITE=trixie
 
-# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that
-# in-root mounts, and USER_EVENTS_GUEST, a third one where the kernel is not one of this host's
-# architecture. A child of a process that did this already uses the same ones. KERNEL is stock, what
-# own_kernel knows, or the name that uname -r has for a kernel of Debian's archive, such as
-# 7.2.12+deb14-amd64. A key is of what is asked for and of the version of the way to make it, see
-# recipes.
+# ready [KERNEL]: export USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root
+# mounts, and USER_EVENTS_GUEST, a third one if the kernel has another architecture than this host.
+# A child process uses the same entries. KERNEL is stock, a name of own_kernel, or the release
+# (uname -r) of a kernel in Debian's archive, such as 7.2.12+deb14-amd64. A key covers the request
+# and the version of the way to make the entry, see recipes.
 ready() {
 	local key
 	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
@@ -35,15 +34,14 @@ ready() {
 	fi
 	key=$({ echo "$key" && recipe stock-kernel; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_stock_kernel
-	# For kernels of our own the source and the kernel's own selftests are those of the stock
-	# one.
+	# Own kernels share the source and the kernel's own selftests with the stock one.
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
 	[[ ${1:-stock} == @(stock|"$VERSION") ]] || own_kernel "$1"
 }
 
-# ready_root: the root alone.
+# ready_root: make only the root ready.
 ready_root() {
-	# Whose end is the end of all that runs inside.
+	# Everything inside ends with this process.
 	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
 	host_can_run
 	mkdir -p "$LOGS"
@@ -51,13 +49,13 @@ ready_root() {
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
-# in_root COMMAND...: see there.
+# in_root COMMAND...: run in-root.
 in_root() { "$MACHINE/in-root" "$@"; }
 
 # inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
 inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
 
-# cargo_inside ARGUMENT...: cargo inside the root, with the crates that Debian packages and no
+# cargo_inside ARGUMENT...: run cargo inside the root, with the crates that Debian packages and no
 # network.
 cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
 offline_cargo() {
@@ -65,34 +63,34 @@ offline_cargo() {
 	mkdir -p "$CARGO_HOME"
 	printf '%s\n' 'net.offline = true' 'source.crates-io.replace-with = "debian"' \
 		'source.debian.directory = "/usr/share/cargo/registry"' >"$CARGO_HOME/config.toml"
-	# The lock file follows the packages: what another place left here may not fit.
+	# The lock file depends on the packages: one from another root may not fit.
 	rm -f Cargo.lock
 	/usr/bin/cargo "$@"
 }
 
-# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or
+# kernel_log COMMAND...: judge a kernel's log with kernel-log, which is built with the selftests, or
 # now.
 kernel_log() {
 	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" host-tools || return 2
 	in_root /build/target/release/kernel-log "$@"
 }
 
-# host_tools COMMAND...: have host-tools decide; it is built with the selftests, or now.
+# host_tools COMMAND...: run host-tools, which is built with the selftests, or now.
 host_tools() {
 	[[ -x build/target/release/host-tools ]] || "$MACHINE/build" host-tools >&2 || return 2
 	in_root /build/target/release/host-tools "$@"
 }
 
-# count_tap WHAT STATUS [may-skip]: count what a program that ended with STATUS said in KTAP, on
-# standard input.
+# count_tap WHAT STATUS [may-skip]: count the results in the KTAP on standard input of a program
+# that ended with STATUS.
 count_tap() {
 	local p=0 f=1
 	read -r p f < <(host_tools tally tap "${@:2}") || true
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run our selftests in a machine, and count what they say, which is
-# kept in BOOT.shown.
+# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, and count their results.
+# BOOT.shown keeps their output.
 boot_tests() {
 	local status=0
 	mkdir -p build/boot
@@ -101,8 +99,7 @@ boot_tests() {
 }
 
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
-# run may be installing the same, and apt-get does not wait for the lists that another one brings up
-# to date.
+# run may be installing the same, and apt-get does not wait for an update of the lists by another.
 host_installs() (
 	local test=$1 fd
 	shift
@@ -121,7 +118,7 @@ host_installs() (
 has_bwrap() { command -v bwrap >/dev/null; }
 has_mmdebstrap() { command -v mmdebstrap >/dev/null && [[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; }
 
-# host_can_run: what the host must have for all that runs inside the Debian root.
+# host_can_run: check that the host can run everything inside the Debian root.
 host_can_run() {
 	[[ $(uname -m) == x86_64 ]] ||
 		die "this host is $(uname -m), but the machine is built for x86_64 only: use an x86_64 host, or build against your own kernel with 'make modules KDIR=...'."
@@ -130,13 +127,13 @@ host_can_run() {
 		die "this host does not let its root, or a user's, make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
-# packages [LIST]: what the root holds beside the base system, or what LIST names, one a line, as
-# apt wants it.
+# packages [LIST]: print the packages of LIST, by default those of the root beside the base system,
+# one a line, in apt's form.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
-# debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made
-# again at any time, so there is no need to wait for the disk, nor for manuals. Its archive is the
-# one that it was made from, with the backports; apt there does as is said here, too.
+# debian_root SUITE DIR PACKAGES: make a root in namespaces of its own, like those of in-root. It
+# can be made again at any time, so that it needs neither syncs nor manuals. Its sources.list has
+# the mirror that it was made from, with the backports, and its apt the options here.
 debian_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	# shellcheck disable=SC2016 # by the hook's shell
@@ -162,9 +159,9 @@ make_root() { # DIR
 		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
 
-# become_root ARGUMENT...: an ordinary user goes on as root of a user namespace, with the user IDs
-# that are set aside for him, in the same script. What is then made in the Debian root belongs to
-# these. What the host lacks for that, only its root can give.
+# become_root ARGUMENT...: an ordinary user continues in the same script as root of a user namespace
+# with subordinate IDs, which then own the files of the Debian root. If the host lacks something for
+# this, only its root can install that.
 become_root() {
 	[[ $(id -u) -ne 0 ]] || return 0
 	{ has_bwrap && has_mmdebstrap && unshare --map-root-user --map-auto true &>/dev/null; } ||

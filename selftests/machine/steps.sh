@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the scripts share that run in a Debian of their own (own-debian.sh). Each sources it first.
+# Shared by the scripts that run in a Debian of their own (own-debian.sh). Each sources it first.
 
 set -uo pipefail
 exec 2>&1
@@ -10,7 +10,7 @@ export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 T=/sys/kernel/tracing
 results=0
 
-# judge NAME COMMAND...: COMMAND is a test.
+# judge NAME COMMAND...: a test that passes if COMMAND succeeds.
 judge() {
 	local said status=0
 	results=$((results + 1))
@@ -23,7 +23,7 @@ judge() {
 	fi
 }
 
-# comes COMMAND...: within a minute.
+# comes COMMAND...: wait up to a minute until COMMAND succeeds.
 comes() {
 	local end=$((SECONDS + 60))
 	until "$@"; do
@@ -35,7 +35,7 @@ comes() {
 # as USER COMMAND...
 as() { setpriv --reuid "$1" --regid "$1" --init-groups -- "${@:2}"; }
 
-# run_part PART: print what PART, a function, tells, as KTAP.
+# run_part PART: print the results of PART, a function, as KTAP.
 run_part() {
 	echo "TAP version 13"
 	"$1"
