@@ -220,7 +220,7 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
     Ok(())
 }
 
-/// The part without C: each row beside another one of ours.
+/// The part without C: each row beside another row of the module.
 fn without_c(table: &Table, text: &mut String) {
     let beside = ROWS.iter().filter_map(|row| {
         let figure = table.figures.get(row.key)?;

@@ -49,7 +49,7 @@ pub fn mark_row() {
 #[inline(always)]
 pub fn mark_preempt_count(address: u64) {
     let mut told = 0u64;
-    // SAFETY: An instruction that does nothing, and one that writes to our own variable.
+    // SAFETY: An instruction that does nothing, and one that writes to a local variable.
     unsafe {
         core::arch::asm!(
             "nopl 0x12345604(%rax)",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Adds up what test programs print, in TAP or KTAP: a plan `1..N`, then `ok` or `not ok` for each
-//! test.
+//! Adds up the output of test programs in TAP or KTAP: a plan `1..N`, then `ok` or `not ok` for
+//! each test.
 
 use std::collections::BTreeSet;
 
