@@ -29,8 +29,8 @@ use super::text::{
 /// directory can have.
 const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
 
-/// A description with a valid name. It borrows the text, of which [`Description::fields`] parses the
-/// fields.
+/// A description with a valid name. It borrows the text, from which [`Description::fields`] parses
+/// the fields.
 ///
 /// C: the argument of `user_event_parse()` (kernel/trace/trace_events_user.c).
 ///

@@ -3,8 +3,9 @@
 //! What descriptions, lines of `dynamic_events` and payloads mean.
 //!
 //! A program describes an event as text, `NAME[ FIELD[;FIELD...]]`, and then writes records of that
-//! shape. This module parses the description ([`Description`]), lays out the fields ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
-//! [`write_print_fmt`]) and decides whether a payload is a valid record ([`check_payload`]).
+//! shape. This module parses the description ([`Description`]), lays out the fields ([`Field`]),
+//! writes the texts that the tracing files show ([`write_listing`], [`write_print_fmt`]) and
+//! decides whether a payload is a valid record ([`check_payload`]).
 //!
 //! It is independent of the kernel: it allocates nothing, takes no lock, never sleeps and can be
 //! called in any context. It is checked Rust only, and cannot panic, as all it reads comes from

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracepoint::{EventDataDescriptor, TracepointState};
 
-/// The state of the event: the word that the kernel sets while a consumer is attached, and an index.
+/// The state of the event: the word that the kernel sets while a consumer is attached, and the
+/// index.
 static REQUESTS: TracepointState = TracepointState::new(0);
 
 /// The event. The widest field comes first, so that each is aligned, which eBPF programs want.

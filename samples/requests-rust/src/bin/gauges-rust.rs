@@ -2,8 +2,9 @@
 
 //! A service in Rust that measures itself while a consumer is attached, and sleeps otherwise.
 //!
-//! It writes the same event as `gauges.c`, with nothing but the standard library. A thread of its own waits in `poll()`:
-//! the kernel reports `POLLPRI` when the event has got its first consumer, or lost its last one.
+//! It writes the same event as `gauges.c`, with nothing but the standard library. A thread of its
+//! own waits in `poll()`: the kernel reports `POLLPRI` when the first consumer of the event is
+//! attached, or the last one detached.
 
 use std::env;
 use std::ffi::{c_int, c_short, c_ulong};
@@ -74,7 +75,8 @@ impl Gauges {
             name_args: c"gauges u64 faults; u64 switches".as_ptr() as u64,
             write_index: 0,
         };
-        // SAFETY: The kernel reads and writes one structure, and from then on an atomic that lives for ever.
+        // SAFETY: The kernel reads and writes one structure, and from then on an atomic that is
+        // never freed.
         match unsafe { ioctl(data.as_raw_fd(), REGISTER, &mut reg) } {
             0.. => Ok(Gauges {
                 data,
@@ -84,8 +86,8 @@ impl Gauges {
         }
     }
 
-    /// Sleeps until a consumer may have come or gone. The file of an implementation that cannot tell is ready for
-    /// nothing that is asked here, and this does not return.
+    /// Sleeps until a consumer may have been attached or detached. Does not return where the kernel
+    /// does not report this, as the C implementation.
     fn wait(&self) -> io::Result<()> {
         let mut poll_fd = PollFd {
             fd: self.data.as_raw_fd(),
