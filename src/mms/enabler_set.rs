@@ -121,10 +121,8 @@ impl EnablerSet {
 
     /// The enabler of a bit. May sleep.
     pub(crate) fn get(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
-        self.by_addr
-            .lock()
-            .get(|enabler| enabler.addr().cmp(&addr))
-            .cloned()
+        let by_addr = self.by_addr.lock();
+        by_addr.get(|enabler| enabler.addr().cmp(&addr)).cloned()
     }
 
     /// The first enabler at or behind an address. May sleep.

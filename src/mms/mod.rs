@@ -159,8 +159,7 @@ impl UserMms {
         self.filter.add(key);
         table.insert(node);
         drop(table);
-        // Each addition checks one other mm: the end of an mm may have been missed, see
-        // `note_exec`.
+        // Each addition checks one mm whose end may have been missed, see `note_exec`.
         let next = self.find_from(key + 1).or_else(|| self.find_from(0));
         if let Some(left_behind) = next.filter(|next| mm_users::has_ended(&next.mm)) {
             left_behind.enqueue();

@@ -63,9 +63,8 @@ impl UserMm {
         Ok(())
     }
 
-    /// Writes the bits that only a task of the mm can write. If `is_own`, the current task is one,
-    /// and returns to user space after this; otherwise it has left the mm, and leaves the bits to
-    /// others.
+    /// Writes the bits that only a task of the mm can write. The current one is a task of the mm,
+    /// and returns to user space after this, if `is_own`; otherwise it leaves the bits to others.
     ///
     /// A task that is killed, or ends, costs at most one turn of the work queue, and all such tasks
     /// together one turn each pause, until all bits are written or the mm has ended.
