@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# How Sphinx builds the documentation; run by `make htmldocs`.
+# Configuration of Sphinx, for `make htmldocs`.
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ from docutils.writers import manpage
 from sphinx.writers.manpage import ManualPageTranslator
 
 project = "user_events"
-# As everywhere, that of the first entry of NEWS.
+# The first entry of NEWS defines the version.
 news = pathlib.Path(__file__).parent.parent / "NEWS"
 version = release = re.search(r"^user_events (\d\S*) ", news.read_text(), re.MULTILINE)[1]
 root_doc = "index"
@@ -23,7 +23,7 @@ man_pages = [
 ]
 
 PAGES = {document: f"{page}({section})" for document, page, _, _, section in man_pages}
-# A line of a man page less its margin, and what is between two columns of a table.
+# The columns of a man page's line without its margin, and the gap between columns of a table.
 TABLE_WIDTH, GAP = 71, 2
 
 
@@ -90,8 +90,8 @@ def setup(app):
     app.connect("source-read", refer_to_pages)
 
 
-# As in the kernel's documentation: C is the domain, quotes stay as they are typed, and text without a language
-# is not highlighted.
+# As in the kernel's documentation: the domain is C, text without a language is not highlighted,
+# quotes stay as typed.
 primary_domain = "c"
 highlight_language = "none"
 smartquotes = False
@@ -101,7 +101,7 @@ html_theme_options = {
     "description": "user_events as a loadable module",
     "page_width": "min(75em, 100%)",
     "body_max_width": "none",
-    # So that a line of 100 columns is seen whole.
+    # Small enough to show a line of 100 columns.
     "code_font_size": "0.8em",
     "sidebar_width": "16em",
 }

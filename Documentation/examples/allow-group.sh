@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# allow-group.sh GROUP: lets the members of GROUP register and write events, but read no trace. As root,
-# after each load of the module.
+# allow-group.sh GROUP: let the members of GROUP register and write events, but read no trace.
+# Run it as root after each load of the module.
 set -e
 cd /sys/kernel/tracing
 
-# What events there are stays hidden.
+# Keep the list of events hidden.
 chmod o-rx events
 
-# The way to the file. Do not change the group of the directory instead: every file below it whose group
-# was not set would change with it, and GROUP could read all traces.
+# Make the file reachable. Do not change the group of the directory instead: the files below it
+# without a group of their own would change with it, and GROUP could read all traces.
 chmod o+x .
-# Members of a group that tracefs was mounted for (gid=) pass as such.
+# With the mount option gid=, members of that group need the group's bit.
 [ "$(stat -c %g .)" = 0 ] || chmod g+x .
 
-# The file.
+# Permit registering and writing.
 chgrp "$1" user_events_data
 chmod g+rw user_events_data

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One word for two consumers: those that the kernel knows, and one within the program. */
+/* One word with two bits: the kernel's for its consumers, and the program's for its own log. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -19,7 +19,7 @@ static void tell(int fd, __u32 index, __u32 step)
 	struct iovec record[] = { { &index, sizeof(index) }, { &step, sizeof(step) } };
 	__u64 now = __atomic_load_n(&enabled, __ATOMIC_RELAXED);
 
-	/* The one test that a program without consumers pays for. */
+	/* Without consumers this test is the only cost. */
 	if (!now)
 		return;
 	if (now & log_bit)

@@ -5,19 +5,19 @@
 set -e
 cd /sys/kernel/tracing
 
-# Make it. Mind the ">>": a plain ">" would first delete all dynamic events of all kinds.
+# Make the event. A plain ">" would first delete all dynamic events of all kinds.
 echo 'u:by_shell u32 count; __rel_loc char[] text' >>dynamic_events
 cat events/user_events/by_shell/format
 
-# What is listed is what makes the event: save it, ...
+# Save the event: its listed line makes it again.
 saved=$(grep '^u:by_shell' dynamic_events)
 
-# ... delete the event, its name is enough, ...
+# Delete the event by its name.
 echo '-:by_shell' >>dynamic_events
 
-# ... and make it again.
+# Restore the event.
 echo "$saved" >>dynamic_events
 grep '^u:by_shell' dynamic_events
 
-# The group and the fields may be named to be sure which event it is that goes.
+# Delete the event only if its system and its fields match, too.
 echo '-:user_events/by_shell u32 count; __rel_loc char[] text' >>dynamic_events

@@ -43,7 +43,7 @@ int main(void)
 	}
 
 	while (fields.count < 3) {
-		/* In a real program: do the work that is worth a record. */
+		/* A real program does its work here. */
 		usleep(10000);
 		if (!is_enabled())
 			continue;

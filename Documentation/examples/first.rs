@@ -23,7 +23,7 @@ struct UserReg {
     write_index: u32,
 }
 
-/// C: `_IOWR('*', 0, struct user_reg *)`, as all but a few old architectures number it.
+/// C: `_IOWR('*', 0, struct user_reg *)`, as encoded on all but a few old architectures.
 const DIAG_IOCSREG: c_ulong =
     3 << 30 | (size_of::<*mut UserReg>() as c_ulong) << 16 | (b'*' as c_ulong) << 8;
 
@@ -38,7 +38,7 @@ fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed) & 1 != 0
 }
 
-/// Registers an event and bit 0 of `word`, which is there for ever. Returns the write index.
+/// Registers an event with bit 0 of `word`. Returns the write index.
 fn register(data: &File, word: &'static AtomicU32, description: &CStr) -> io::Result<u32> {
     let mut reg = UserReg {
         size: size_of::<UserReg>() as u32,
@@ -49,8 +49,8 @@ fn register(data: &File, word: &'static AtomicU32, description: &CStr) -> io::Re
         name_args: description.as_ptr() as u64,
         write_index: 0,
     };
-    // SAFETY: `reg` is what this ioctl reads and writes; the description ends in NUL; the word is
-    // there as long as the process, and is used with atomics only.
+    // SAFETY: The ioctl reads and writes `reg`, and reads the description up to its NUL. The word
+    // is a static that is accessed by atomics only.
     if unsafe { ioctl(data.as_raw_fd(), DIAG_IOCSREG, &mut reg) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -65,19 +65,19 @@ fn main() -> io::Result<()> {
     let index = register(&data, &ENABLED, description)?.to_ne_bytes();
 
     let unit = c"pears".to_bytes_with_nul();
-    // Size and offset: the bytes begin where the field ends, as it is the last one.
+    // Size, and offset 0 from the end of the field, which is the last one.
     let unit_location = ((unit.len() as u32) << 16).to_ne_bytes();
 
     let mut count = 0u32;
     while count < 3 {
-        // In a real program: do the work that is worth a record.
+        // A real program does its work here.
         thread::sleep(Duration::from_millis(10));
         if !is_enabled() {
             continue;
         }
         count += 1;
         let count = count.to_ne_bytes();
-        // One system call, and one record: all of it is taken, or nothing.
+        // One system call per record, which is never written in part.
         data.write_vectored(&[
             IoSlice::new(&index),
             IoSlice::new(&count),

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc == 2 && !strcmp(argv[1], "delete")) {
-		/* The name alone. The event must not be in use, by this file neither. */
+		/* The name without fields. The event must not be in use, not even by this file. */
 		if (ioctl(fd, DIAG_IOCSDEL, "persist") < 0) {
 			perror("cannot delete the event");
 			return 1;

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# record.sh ftrace|trace-cmd|perf|bpftrace PROGRAM: runs PROGRAM, the example "first", and records its
-# event with that tool. As root.
+# record.sh ftrace|trace-cmd|perf|bpftrace PROGRAM: run PROGRAM, the example "first", and record its
+# event with that tool. Needs root.
 set -e
 event=/sys/kernel/tracing/events/user_events/first
 program=$2
 
-# The program makes the event when it starts, but the tool looks for it before: make it first. An event
-# that is made this way stays until it is deleted.
+# The tool needs the event before the program registers it. An event of dynamic_events stays until
+# it is deleted.
 echo 'u:first u32 count; char[8] unit' >>/sys/kernel/tracing/dynamic_events
 
 case $1 in

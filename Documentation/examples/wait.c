@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sleeps until a consumer attaches, tells it something each tenth of a second, and sleeps again when it has left. */
+/* Writes a record each tenth of a second while a consumer is attached, and sleeps otherwise. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ int main(void)
 
 	while (number < 10) {
 		if (!__atomic_load_n(&enabled, __ATOMIC_RELAXED)) {
-			/* Returns at once if that has changed since the file was polled last. */
+			/* Returns at once if the bit may have changed since the last poll. */
 			poll(&file, 1, -1);
 			continue;
 		}
