@@ -3,15 +3,13 @@
  * A service that measures itself while a consumer is attached, and sleeps
  * otherwise: the kernel wakes its event loop.
  *
- * Ten times a second it writes a record of the event "gauges". To ask often
- * whether a consumer is attached would take a timer that never ends. Here
- * user_events_data is one more file of the loop: epoll reports EPOLLPRI when
- * the event has got its first consumer, or lost its last one. Then the timer
- * is started, or stopped.
+ * Ten times a second it writes a record of the event "gauges". Testing the bit
+ * again and again would need a timer that always runs. Instead user_events_data
+ * is one more file of the loop: epoll reports EPOLLPRI when the event gets its
+ * first consumer or loses its last one, and the timer is started or stopped.
  *
- * Where the kernel has no user events the service serves all the same, and so
- * it does where they cannot be waited for: the implementation that is built
- * into some kernels cannot, and no epoll set takes its file.
+ * The service also serves if the kernel has no user events, or has the built-in
+ * implementation, whose file epoll refuses.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -70,7 +68,7 @@ static int add(int epoll_fd, int fd, __u32 events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Starts or stops to measure. What counts is the bit: it may have changed twice by now. */
+/* Starts or stops measuring. Only the bit counts: it may have changed twice since EPOLLPRI. */
 static void look(void)
 {
 	bool enabled = __atomic_load_n(&word, __ATOMIC_RELAXED) & 1;
@@ -101,7 +99,7 @@ static void measure(void)
 	getrusage(RUSAGE_SELF, &usage);
 	values[0] = usage.ru_minflt + usage.ru_majflt;
 	values[1] = usage.ru_nvcsw + usage.ru_nivcsw;
-	/* An error is the consumer's loss: EBADF, if it has just left. */
+	/* An error only loses the record. EBADF: the consumer has just left. */
 	if (writev(data_fd, parts, 2) > 0)
 		written++;
 }
@@ -117,7 +115,7 @@ int main(int argc, char **argv)
 		      "FILE is used instead of " DATA "\n", stderr);
 		return 2;
 	}
-	/* One line a step, even into a pipe. */
+	/* Line-buffered even into a pipe. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
@@ -139,7 +137,7 @@ int main(int argc, char **argv)
 		       strerror(errno));
 	else
 		puts("gauges: registered the event user_events:gauges");
-	/* After the file was added: what changes from here on is reported. */
+	/* After the file was added, so that no change is missed. */
 	look();
 
 	for (;;) {
@@ -160,6 +158,6 @@ int main(int argc, char **argv)
 			look();
 	}
 	printf("gauges: wrote %lu records, and was woken %lu times\n", written, woken);
-	/* With the process ends its registration. */
+	/* The end of the process ends its registration. */
 	return EXIT_SUCCESS;
 }

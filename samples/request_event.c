@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event "requests". See request_event.h. As C, and as C++20.
+ * The event "requests". See request_event.h. Compiles as C and as C++20.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #define DATA "/sys/kernel/tracing/user_events_data"
 
 /*
- * Fields lie one after the other without padding. The widest come first: then
- * each is aligned, which eBPF programs want.
+ * Records have no padding. The widest field comes first, so that each is
+ * aligned: eBPF programs read aligned fields only.
  */
 #define DESCRIPTION "requests u64 ns; u32 status; __data_loc char[] path"
 
@@ -28,7 +28,7 @@ struct request_record {
 	__u32 path;
 } __attribute__((__packed__));
 
-/* Of the fields that each event of the kernel has. */
+/* The size of the fields that all events of the kernel have. */
 #define COMMON_BYTES 8
 
 /* Bytes of a path that are recorded. A record must fit into a page of a trace buffer. */
@@ -79,7 +79,7 @@ void request_event_unregister(void)
 
 	if (data_fd < 0)
 		return;
-	/* It can only fail if it is not registered. */
+	/* Fails only if the bit is not registered. */
 	ioctl(data_fd, DIAG_IOCSUNREG, &unreg);
 	close(data_fd);
 	data_fd = -1;
@@ -92,7 +92,7 @@ int request_event_write(__u64 ns, __u32 status, const char *path)
 	struct request_record record = {
 		.ns = ns,
 		.status = status,
-		/* The bytes follow the fields, of which the common ones are not in this struct. */
+		/* The bytes follow the fields; the struct lacks the common ones. */
 		.path = (__u32)DYN_LOC(COMMON_BYTES + sizeof(record), length + 1),
 	};
 	struct iovec parts[] = {

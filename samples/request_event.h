@@ -25,27 +25,26 @@ extern __u32 request_event_word;
  * request_event_register - register the event, at the start of the program
  * @data: the path of user_events_data, or NULL for the usual one
  *
- * Call it once, before there are threads that write. A child made by fork()
- * goes on with what its parent has registered; a program started by exec() has
- * nothing.
+ * Call it once, before any thread writes. A child made by fork() inherits the
+ * registration; exec() ends it.
  *
- * Return: 0; or -1 with errno set, after which the event is never enabled and
- * the program can run on as if no consumer ever attached.
+ * Return: 0; or -1 with errno set, after which the event is never enabled, as
+ * if no consumer ever attached.
  */
 int request_event_register(const char *data);
 
 /**
- * request_event_unregister - take the event back, at the end of the program
+ * request_event_unregister - unregister the event, at the end of the program
  *
- * Needed in a library that is unloaded. When the process ends, however it ends,
- * the kernel does the same. No thread may be writing.
+ * Needed before a library is unloaded. Any end of the process unregisters, too.
+ * No thread may be writing.
  */
 void request_event_unregister(void);
 
 /**
- * request_event_enabled - is a consumer attached?
+ * request_event_enabled - return whether a consumer is attached
  *
- * One load and one test. Ask before working out what only a record needs.
+ * One load and one test. Call it before computing what only a record needs.
  */
 static inline bool request_event_enabled(void)
 {
@@ -56,8 +55,8 @@ static inline bool request_event_enabled(void)
 /**
  * request_event_write - write a record
  * @ns: how long the request took
- * @status: its status, as HTTP numbers them
- * @path: what was asked for; of a long one the beginning is recorded
+ * @status: its HTTP status
+ * @path: the requested path; a long one is truncated
  *
  * One system call, from any thread, and from signal handlers that save errno.
  *

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# requests-perf.sh [SECONDS]: the failed requests of all services in the next seconds (5), by path. One line for
-# perf, in a directory for its file, whose name keeps perf from writing to a pipe. The event must exist: a service
-# that registers it runs already.
+# requests-perf.sh [SECONDS]: print the failed requests of all services in the next SECONDS (5), by
+# path. A service must run, so that the event exists. Without -o perf writes its data to standard
+# output if that is a pipe.
 set -e
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A service that serves requests, and writes a record of each for its consumers.
+ * A service that writes a record of each request while a consumer is attached.
  *
  * It registers the event "requests" once, at start. From then on a request
- * costs one look at a bit in the program's own memory; only while a consumer
- * (ftrace, perf, eBPF) is attached to the event does it write a record. Where
- * the kernel has no user events, or does not let the service use them, it says
- * so once and serves all the same.
+ * costs one test of a bit in the program's own memory; a record is written only
+ * while a consumer (ftrace, perf, eBPF) is attached to the event. Without user
+ * events, or without access to them, it prints the reason once and serves
+ * untraced.
  *
- * All about the event is in request_event.c. Here is how a service uses it:
- * serve_requests() and main().
+ * The event is defined in request_event.c. serve_requests() and main() use it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,22 +30,22 @@
 
 #define TRACEFS "/sys/kernel/tracing"
 
-/* After so many tests of the bit the service says once that no consumer is attached. */
+/* The tests of the bit before the service prints, once, that no consumer is attached. */
 #define CHECKS_PER_MESSAGE 100
 
 #define MAX_THREADS 64
 
-/* What the service was asked to do. */
+/* The options --records and --until-left. */
 static unsigned long records;
 static bool until_left;
 
-/* Posted when it is time to end: by the signal handler, or by the thread that is done. */
+/* Posted to end the service: by the signal handler, or by a thread after the last record. */
 static sem_t over;
 static atomic_bool ending;
 
 static atomic_ulong served, written, lost;
 
-/* Has a thread said that no consumer is attached? */
+/* Set once a thread has printed that no consumer is attached. */
 static atomic_flag said_idle = ATOMIC_FLAG_INIT;
 
 extern char **environ;
@@ -82,7 +81,7 @@ static void usage(FILE *out)
 	      out);
 }
 
-/* Says why the event could not be registered and what to do about it. */
+/* Prints why the event could not be registered, and the remedy. */
 static void explain(int error)
 {
 	const char *cure = "'user-events doctor', of /usr/sbin, shows the cause";
@@ -105,7 +104,7 @@ static void explain(int error)
 	fprintf(stderr, "requests: cannot be traced: %s\nrequests: %s\n", strerror(error), cure);
 }
 
-/* Says when consumers attach and leave: whichever thread notices first. */
+/* Prints that a consumer attached or left, once: for the first thread that notices. */
 static void say_traced(bool traced)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -126,7 +125,7 @@ static __u64 now_ns(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* The work of one request, or what stands for it here. */
+/* Stands in for the work of one request. */
 static __u32 serve(unsigned long number)
 {
 	struct timespec work = { .tv_nsec = 10 * 1000 * 1000 };
@@ -186,14 +185,13 @@ static void *serve_requests(void *unused)
 	return unused;
 }
 
-/* Waits until it is time to end. */
 static void wait_until_over(void)
 {
 	while (sem_wait(&over) && errno == EINTR)
 		;
 }
 
-/* Serves until it is over; returns when no thread uses the event any more. */
+/* Serves until `over` is posted. Returns when no thread uses the event any more. */
 static int serve_in_threads(unsigned long count)
 {
 	pthread_t threads[MAX_THREADS];
@@ -246,7 +244,7 @@ static int hold_for(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Does what a signal handler may do: sem_post() is among that, most of stdio is not. */
+/* sem_post() is async-signal-safe; most of stdio is not. */
 static void on_signal(int signal)
 {
 	int error = errno;
@@ -289,7 +287,7 @@ int main(int argc, char **argv)
 	bool holding = false;
 	int option, status;
 
-	/* "+": what follows the command's name is the command's. */
+	/* "+": options behind the command's name are its own. */
 	while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (option) {
 		case 'n':
@@ -323,7 +321,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 
-	/* One line a step, even into a pipe. */
+	/* Line-buffered even into a pipe. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sem_init(&over, 0, 0);
 	sigaction(SIGINT, &action, NULL);
@@ -333,7 +331,7 @@ int main(int argc, char **argv)
 
 	if (request_event_register(data)) {
 		explain(errno);
-		/* There is nothing to hold then; but to serve needs no tracing. */
+		/* Without the event there is nothing to hold, but serving needs no tracing. */
 		if (holding)
 			return EXIT_FAILURE;
 		puts("requests: serving untraced");

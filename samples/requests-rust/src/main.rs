@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A service in Rust that serves requests, and writes a record of each for its consumers.
+//! A service in Rust that writes a record of each request while a consumer is attached.
 //!
-//! It writes the same event as `requests.c`, by means of the public crate `tracepoint`. The event
-//! is a static: it is registered once, at start, and lives as long as the program. Where the kernel
-//! has no user events, the service says so once and serves all the same.
+//! It writes the same event as `requests.c`, through the public crate `tracepoint`. The event is a
+//! static that is registered once, at start. Without user events the service prints the reason once
+//! and serves untraced.
 
 use std::env;
 use std::io::Error;
@@ -14,18 +14,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracepoint::{EventDataDescriptor, TracepointState};
 
-/// The state of the event: the word that the kernel sets while a consumer is attached, and the
-/// index.
+/// The state of the event: the word with the kernel's bit, and the write index.
 static REQUESTS: TracepointState = TracepointState::new(0);
 
-/// The event. The widest field comes first, so that each is aligned, which eBPF programs want.
+/// The description. The widest field comes first: eBPF programs read aligned fields only.
 const DESCRIPTION: &std::ffi::CStr = c"requests u64 ns; u32 status; __data_loc char[] path";
 
 /// Bytes of a path that are recorded. A record must fit into a page of a trace buffer.
 const PATH_BYTES: usize = 255;
 
 /// Writes a record of a request. Costs a load and a branch while no consumer is attached.
-// Neither inlined nor renamed, so that one can look at what it is compiled to.
+// Neither inlined nor renamed, so that samples/check finds its machine code.
 #[inline(never)]
 #[no_mangle]
 extern "C" fn request_served(request: &Request) {
@@ -34,7 +33,7 @@ extern "C" fn request_served(request: &Request) {
     }
 }
 
-/// What is told about a request.
+/// The recorded properties of a request.
 struct Request {
     path: &'static str,
     status: u32,
@@ -45,10 +44,10 @@ struct Request {
 fn write_record(request: &Request) {
     let path = &request.path.as_bytes()[..request.path.len().min(PATH_BYTES)];
     let ns = u64::try_from(request.took.as_nanos()).unwrap_or(u64::MAX);
-    // Size and offset: the bytes follow the fields, the 8 bytes of all events and these 16.
+    // Size and offset: the bytes follow 8 bytes of common fields and 16 of the event's own.
     let location = (path.len() as u32 + 1) << 16 | (8 + 16);
-    // The crate puts the index into the first part. An error means that the record is lost, which
-    // is the consumer's loss and never the service's.
+    // The crate puts the index into the first part. An error loses the record, and must not affect
+    // the service.
     let _ = REQUESTS.write(&mut [
         EventDataDescriptor::zero(),
         EventDataDescriptor::from_value(&ns),
@@ -59,7 +58,7 @@ fn write_record(request: &Request) {
     ]);
 }
 
-/// The work of one request, or what stands for it here.
+/// Stands in for the work of one request.
 fn serve(number: u64) -> Request {
     const PATHS: [&str; 4] = ["/", "/index.html", "/about", "/favicon.ico"];
     let start = Instant::now();
@@ -97,6 +96,6 @@ fn main() -> ExitCode {
         }
         request_served(&serve(number));
     }
-    // With the process ends its registration.
+    // The end of the process ends its registration.
     ExitCode::SUCCESS
 }

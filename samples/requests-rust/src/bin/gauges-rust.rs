@@ -57,7 +57,7 @@ extern "C" {
     fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int;
 }
 
-/// The event: an open file, and the index by which records name it.
+/// The event: an open file, and the event's write index.
 struct Gauges {
     data: File,
     index: u32,
@@ -86,8 +86,8 @@ impl Gauges {
         }
     }
 
-    /// Sleeps until a consumer may have been attached or detached. Does not return where the kernel
-    /// does not report this, as the C implementation.
+    /// Sleeps until a consumer may have attached or detached. Never returns if the kernel does not
+    /// report this, as with the C implementation.
     fn wait(&self) -> io::Result<()> {
         let mut poll_fd = PollFd {
             fd: self.data.as_raw_fd(),
@@ -101,7 +101,7 @@ impl Gauges {
         }
     }
 
-    /// An error is the consumer's loss.
+    /// Writes a record. An error only loses the record.
     fn write(&self, values: [u64; 2]) {
         let [faults, switches] = values.map(u64::to_ne_bytes);
         let index = self.index.to_ne_bytes();
@@ -110,7 +110,7 @@ impl Gauges {
     }
 }
 
-/// Page faults and context switches of this process, or of its first thread.
+/// Returns the page faults of this process and the context switches of its first thread.
 fn measure() -> [u64; 2] {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let faults = stat
@@ -132,7 +132,7 @@ fn measure() -> [u64; 2] {
 fn follow(gauges: &Gauges) -> io::Result<()> {
     let mut was_enabled = false;
     loop {
-        // It may have changed twice by now: what counts is the bit.
+        // Only the bit counts: it may have changed twice since the report.
         let enabled = is_enabled();
         if enabled != was_enabled {
             println!(
@@ -171,7 +171,7 @@ fn main() -> ExitCode {
         Err(error) => println!("gauges-rust: serving untraced: {error}"),
     }
 
-    // The work of the service, or what stands for it here.
+    // Stands in for the work of the service.
     thread::sleep(Duration::from_secs(seconds));
     match failure.try_recv() {
         Ok(Err(error)) => {
