@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long preemption is off, and how long modules have interrupts off, in
- * instructions: a plugin for the emulator of a machine with one processor, in
- * which the benchmark runs.
+ * A plugin of the emulator that measures, in instructions, how long preemption
+ * is off, and how long modules have interrupts off. The machine has one
+ * processor, and runs the benchmark.
  *
- * It follows the kernel's preempt count: all instructions that write to a
- * variable of the processor are watched, and the benchmark says where that one
- * is. Interrupts are off from a CLI of a module's code to an STI or a POPF of it
- * that turns them on. What is found goes to standard output, behind what the
- * benchmark says of the same row:
+ * The plugin watches all writes to per-CPU variables for those to the preempt
+ * count, whose address the benchmark marks. Interrupts are off from a CLI in a
+ * module to an STI, or a POPF that enables them, in a module. The result of a
+ * row goes to standard output, behind the benchmark's output of the row:
  *
  *	off LENGTH BEGIN END module LENGTH BEGIN END interrupts LENGTH BEGIN END
  *
- * which are the longest time of all with preemption off, the longest in which
- * code of modules ran, and the longest for which a module had interrupts off,
- * with the addresses of the instructions that began and ended it. Of
- * several measurements of a row the one with the least counts: interrupts hit
- * few of them. What interrupts take is not counted, nor is anything between
- * measurements. A length is right to within a block of instructions.
+ * These are the longest section with preemption off, the longest one in which
+ * code of modules ran, and the longest one in which a module had interrupts off,
+ * with the addresses of the instructions that began and ended it. Of several
+ * measurements of a row the least result counts: interrupts hit few of them.
+ * Instructions of interrupts, or between measurements, are not counted. A length
+ * is exact to within a block of instructions.
  */
 
 #include <stdbool.h>
@@ -27,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the emulator has for plugins: it comes without a header. */
+/* The emulator's interface for plugins, which comes without a header. */
 #define PLUGIN_VERSION 4
 #define NO_REGISTERS 0
 #define READS 1
@@ -73,11 +72,11 @@ enum mark {
 	BEGIN = 0x12345601,
 	END = 0x12345602,
 	ROW = 0x12345603,
-	/* The instruction behind it writes where the preempt count is. */
+	/* The next instruction stores the address of the preempt count. */
 	COUNT = 0x12345604,
 };
 
-/* Of the count: what is 0 if the task can be preempted, and the part that interrupts have. */
+/* Masks of the count: the bits that are 0 if preemption is on, and those of interrupts. */
 #define OFF 0xffffffffu
 #define INTERRUPTS 0xff000000u
 
@@ -88,7 +87,7 @@ enum mark {
 #define CLI 0xfa
 #define STI 0xfb
 #define POPF 0x9d
-/* Of the flags that POPF takes from the stack: interrupts are on. */
+/* The interrupt flag among the flags that POPF pops. */
 #define INTERRUPTS_ON 0x200
 
 struct section {
@@ -97,14 +96,14 @@ struct section {
 	uint64_t end;
 };
 
-/* What was longest in a measurement, and the least of these in a row. */
+/* The longest sections of a measurement, or the least of these in a row. */
 struct longest {
 	struct section of_all;
 	struct section of_modules;
 	struct section of_interrupts;
 };
 
-/* An instruction, and the symbol's address of the processor's variable that it accesses. */
+/* An instruction, and the symbol's address of the per-CPU variable that it accesses. */
 struct access {
 	uint64_t pc;
 	uint64_t variable;
@@ -241,7 +240,7 @@ static void on_mark(unsigned int cpu, void *data)
 	}
 }
 
-/* The number in a mark, or 0. */
+/* Returns the number of a mark, or 0. */
 static uint32_t mark_of(const uint8_t *code, size_t len)
 {
 	uint32_t mark;
@@ -253,8 +252,8 @@ static uint32_t mark_of(const uint8_t *code, size_t len)
 }
 
 /*
- * If it accesses memory relative to %gs and %rip, as the kernel does with the
- * processor's own variables: which one. It lives as long as the emulator.
+ * Returns the instruction's access to a per-CPU variable, relative to %gs and
+ * %rip, or NULL. The result is never freed.
  */
 static struct access *access_of(const uint8_t *code, size_t len, uint64_t pc)
 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes system calls from within the kernel, and takes the time. A kernel that is a process of the
- * host (User Mode Linux) has its programs in other processes: entering it takes as long as a
- * hundred writes of a short record. So what a write costs the kernel is measured from the function
- * of the system call on. The record lies in the kernel's memory, which such a kernel reads as x86
- * reads a program's.
+ * Times system calls from within User Mode Linux. Its programs are other processes of the host:
+ * entering the kernel takes as long as a hundred writes of a short record. So the function of the
+ * system call is timed alone. The record lies in the kernel's memory, which this kernel reads as
+ * x86 reads a program's.
  *
- * /proc/bench_clock takes one ioctl, whatever its number: struct run.
+ * /proc/bench_clock takes an ioctl of any number, with a struct run.
  */
 
 #include <linux/kprobes.h>
@@ -18,24 +17,23 @@
 #include <linux/uio.h>
 
 /*
- * A copy by REP MOVSB to an address whose place in its page is a little behind that of the source
- * takes ten times as long, on some processors. Records lie near the begin of their pages, and what
- * is allocated at the begin.
+ * On some processors REP MOVSB takes ten times as long if the destination's offset in its page is a
+ * little above the source's. Records lie near the start of a page, and allocations at the start.
  */
 #define INTO_PAGE 512
 
 enum call { CALL_GETPPID, CALL_WRITE, CALL_WRITEV };
 
 /**
- * struct run - what to measure; the same in clock.rs
- * @record: what is written, in the program's memory
- * @times: here goes the time of each sample, in ticks of the time stamp counter
- * @samples: how many
- * @expected: what each call returns; no matter for CALL_GETPPID
- * @length: of the record
- * @call: enum call; CALL_WRITEV has the first four bytes apart
- * @each: how many calls a sample is
- * @file: the descriptor that is written to
+ * struct run - a measurement; the same in clock.rs
+ * @record: the record, in the program's memory
+ * @times: receives the time of each sample, in ticks of the time stamp counter
+ * @samples: number of samples
+ * @expected: return value of each call; unused for CALL_GETPPID
+ * @length: length of the record
+ * @call: enum call; CALL_WRITEV passes the first four bytes separately
+ * @each: number of calls per sample
+ * @file: descriptor to write to
  */
 struct run {
 	u64 record;
@@ -107,7 +105,7 @@ static long clock_ioctl(struct file *file, unsigned int command, unsigned long a
 		return -EFAULT;
 	if (run.length < sizeof(u32))
 		return -EINVAL;
-	/* Not vmalloc(): it is to be in the kernel's own memory. */
+	/* Not vmalloc(): UML reads only its physical memory directly. */
 	memory = kmalloc(INTO_PAGE + run.length, GFP_KERNEL);
 	record = memory + INTO_PAGE;
 	parts = kmalloc_array(2, sizeof(*parts), GFP_KERNEL);

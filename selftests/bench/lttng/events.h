@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Events of LTTng-UST with the payloads that all ways to record have in the
- * benchmark. Its own header reads this file several times.
+ * Events of LTTng-UST with the benchmark's payloads. The header of LTTng
+ * includes this file several times.
  */
 
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
@@ -34,7 +34,7 @@ LTTNG_UST_TRACEPOINT_EVENT(bench, string,
 			   LTTNG_UST_TP_ARGS(const char *, text),
 			   LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)))
 
-/* Of a length that is known, and not looked for. */
+/* The length is known: no search for the NUL. */
 LTTNG_UST_TRACEPOINT_EVENT(bench, bytes,
 			   LTTNG_UST_TP_ARGS(const char *, text, size_t, length),
 			   LTTNG_UST_TP_FIELDS(lttng_ust_field_sequence_text(char, text, text,

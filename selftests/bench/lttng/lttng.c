@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a record of LTTng-UST costs, in instructions, as the other rows of the
- * benchmark are counted: the time stamp counter is that of instructions. Prints
- * a line for each row. A session has all events of the provider enabled but one.
+ * Counts the instructions of a record of LTTng-UST, as in the other rows of the
+ * benchmark: the time stamp counter counts instructions. Prints a line per row.
+ * The session must have all events of the provider enabled but "off".
  */
 
 #define _GNU_SOURCE
@@ -34,7 +34,7 @@ static uint64_t median(void)
 	return counts[TIMES / 2];
 }
 
-/* The median of what this takes. The timer's interrupts hit few of them. */
+/* The median cost of the work. The timer's interrupts hit few samples. */
 #define MEDIAN(work)                                                           \
 	({                                                                     \
 		for (int i = 0; i < TIMES; i++) {                              \
@@ -59,7 +59,7 @@ int main(void)
 		fprintf(stderr, "the session has other events enabled\n");
 		return 1;
 	}
-	/* Nothing else is to run meanwhile. */
+	/* Keeps other tasks from running meanwhile. */
 	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first)) {
 		perror("sched_setscheduler");
 		return 1;
