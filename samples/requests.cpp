@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event "requests" in C++20, with nothing but the standard library and the system's calls: an
- * event that is registered as long as an object lives. request_event.c compiles as C++, too.
+ * The event "requests" in C++20, with nothing but the standard library and system calls. The event
+ * is registered as long as an object lives. request_event.c compiles as C++, too.
  */
 #include <atomic>
 #include <chrono>
@@ -36,7 +36,7 @@ public:
 		index = reg.write_index;
 	}
 
-	/* The kernel knows the address of the word: it must not move, nor be freed before this. */
+	/* The kernel writes to the word: it must neither move nor be freed while registered. */
 	RequestEvent(const RequestEvent &) = delete;
 	RequestEvent &operator=(const RequestEvent &) = delete;
 	~RequestEvent()
@@ -51,7 +51,7 @@ public:
 			close(file);
 	}
 
-	/* Is a consumer attached? One load and one test. */
+	/* Returns whether a consumer is attached, by one load and one test. */
 	bool enabled()
 	{
 		return std::atomic_ref(word).load(std::memory_order_relaxed) & 1;
@@ -60,7 +60,7 @@ public:
 	/* One system call, from any thread. */
 	bool write(std::chrono::nanoseconds took, std::uint32_t status, std::string_view path) const
 	{
-		/* The fields have no padding in a record, and lie so here, the widest first. */
+		/* Without padding, as in a record: the widest field comes first. */
 		struct {
 			std::uint64_t ns;
 			std::uint32_t status, path;
@@ -71,7 +71,7 @@ public:
 		path = path.substr(0, 255);
 		fields.ns = took.count();
 		fields.status = status;
-		/* An offset counts from the common fields on, which take 8 bytes. */
+		/* The offset counts from the record's start, with 8 bytes of common fields. */
 		fields.path = DYN_LOC(8 + sizeof(fields), path.size() + 1);
 		const iovec parts[] = {
 			{ const_cast<std::uint32_t *>(&index), sizeof(index) },
