@@ -167,9 +167,10 @@ fn openers_beside_removal_have_the_group_or_an_error() {
         wait::until("openers and removal to have met often", || {
             assert!(!threads.iter().any(|thread| thread.is_finished()));
             let counts = [&race.opened, &race.not_there, &race.removed, &race.kept];
+            let often = machine::rounds(OFTEN);
             counts
                 .iter()
-                .all(|count| count.load(Ordering::Relaxed) >= OFTEN)
+                .all(|count| count.load(Ordering::Relaxed) >= often)
         });
     });
     let count = |what: &AtomicUsize| what.load(Ordering::Relaxed);
