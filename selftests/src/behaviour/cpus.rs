@@ -16,12 +16,12 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, wait};
 use std::sync::atomic::Ordering;
 
-tests!("cpus":
-    one_goes_and_comes_beside_writers.needs_path(PATH),
-    one_goes_with_pages_still_to_come.needs_path(PATH),
-    an_instance_made_without_one_records_on_it_later.needs_path(PATH),
-    perf_is_attached_to_one_that_goes.needs_path(PATH),
-    the_module_comes_and_goes_without_one.of_loading().needs_path(PATH),
+tests!("cpus" on PATH:
+    one_goes_and_comes_beside_writers,
+    one_goes_with_pages_still_to_come,
+    an_instance_made_without_one_records_on_it_later,
+    perf_is_attached_to_one_that_goes,
+    the_module_comes_and_goes_without_one.of_loading(),
 );
 
 const OFTEN: usize = 3;

@@ -22,15 +22,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-tests!("nodes":
-    there_are_eight_processors_and_two_nodes.needs_path(SECOND_NODE),
-    a_page_moves_and_its_bit_with_it.needs_path(SECOND_NODE),
-    pages_move_while_their_bits_change.needs_path(SECOND_NODE),
-    pages_of_other_processes_move_while_their_bits_change.needs_path(SECOND_NODE),
-    pages_that_the_kernel_takes_away_to_see_their_users.needs_path(SECOND_NODE).skip_if(lacks_balancing),
-    writers_on_all_processors_are_recorded.needs_path(SECOND_NODE),
-    a_page_with_a_protection_key_follows.needs_path(SECOND_NODE).skip_if(lacks_protection_keys),
-    a_word_above_two_to_the_47_follows.needs_path(SECOND_NODE).skip_if(lacks_five_levels),
+tests!("nodes" on SECOND_NODE:
+    there_are_eight_processors_and_two_nodes,
+    a_page_moves_and_its_bit_with_it,
+    pages_move_while_their_bits_change,
+    pages_of_other_processes_move_while_their_bits_change,
+    pages_that_the_kernel_takes_away_to_see_their_users.skip_if(lacks_balancing),
+    writers_on_all_processors_are_recorded,
+    a_page_with_a_protection_key_follows.skip_if(lacks_protection_keys),
+    a_word_above_two_to_the_47_follows.skip_if(lacks_five_levels),
 );
 
 fn there_are_eight_processors_and_two_nodes() {

@@ -25,26 +25,26 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-tests!("userfaultfd":
-    a_fault_that_is_never_answered_holds_up_no_other.needs_path(PATH),
-    many_faults_that_are_never_answered_hold_up_no_other.needs_path(PATH),
-    a_fault_answered_late_gets_the_latest_state.needs_path(PATH),
-    a_write_allowed_late_gets_the_latest_state.needs_path(PATH),
-    other_bits_of_the_process_are_written_meanwhile.needs_path(PATH),
-    each_page_of_a_process_is_asked_for.needs_path(PATH),
-    a_page_has_its_turn_beside_many_that_come_to_be_due.needs_path(PATH),
-    a_page_that_no_handler_is_asked_for_holds_up_nothing.needs_path(PATH),
-    a_page_that_may_not_be_written_is_not_asked_for.needs_path(PATH),
-    a_kill_ends_it_without_an_answer.needs_path(PATH),
-    after_a_kill_no_handler_is_asked.needs_path(PATH),
-    exit_and_exec_end_it_without_an_answer.needs_path(PATH),
-    registering_a_guarded_page_waits_alone_and_can_be_killed.needs_path(PATH),
-    a_long_pause_of_another_process_is_not_waited_for.needs_path(PATH).swapping().skip_if(swap::lacks_a_disk),
-    a_fork_does_not_wait_for_its_parents_page.needs_path(PATH),
-    what_is_given_up_while_its_page_is_waited_for_is_not_written.needs_path(PATH),
-    others_carry_on_beside_a_fault_that_is_never_answered.needs_path(PATH),
-    others_carry_on_beside_thousands_of_such_faults.needs_path(PATH).lengthy().limit(400),
-    the_module_unloads_without_an_answer.of_loading().needs_path(PATH),
+tests!("userfaultfd" on PATH:
+    a_fault_that_is_never_answered_holds_up_no_other,
+    many_faults_that_are_never_answered_hold_up_no_other,
+    a_fault_answered_late_gets_the_latest_state,
+    a_write_allowed_late_gets_the_latest_state,
+    other_bits_of_the_process_are_written_meanwhile,
+    each_page_of_a_process_is_asked_for,
+    a_page_has_its_turn_beside_many_that_come_to_be_due,
+    a_page_that_no_handler_is_asked_for_holds_up_nothing,
+    a_page_that_may_not_be_written_is_not_asked_for,
+    a_kill_ends_it_without_an_answer,
+    after_a_kill_no_handler_is_asked,
+    exit_and_exec_end_it_without_an_answer,
+    registering_a_guarded_page_waits_alone_and_can_be_killed,
+    a_long_pause_of_another_process_is_not_waited_for.swapping().skip_if(swap::lacks_a_disk),
+    a_fork_does_not_wait_for_its_parents_page,
+    what_is_given_up_while_its_page_is_waited_for_is_not_written,
+    others_carry_on_beside_a_fault_that_is_never_answered,
+    others_carry_on_beside_thousands_of_such_faults.lengthy().limit(400),
+    the_module_unloads_without_an_answer.of_loading(),
 );
 
 /// A process with a registered bit on a guarded page, and the means to answer its faults.
@@ -102,6 +102,20 @@ impl Guarded {
     fn sees(&mut self, word: Word) {
         self.child.line.say(word);
         self.child.line.hear(Word::Done);
+    }
+
+    /// The process sees the state `on`, and each change after it; then it is killed.
+    #[track_caller]
+    fn follows_from(mut self, on: bool, event: &Event) {
+        let top = TraceInstance::top();
+        self.sees(if on { Word::Set } else { Word::Clear });
+        top.disable(&event.name);
+        self.sees(Word::Clear);
+        top.enable(&event.name);
+        self.sees(Word::Set);
+        top.disable(&event.name);
+        self.sees(Word::Clear);
+        self.child.kill();
     }
 }
 
@@ -178,7 +192,7 @@ fn a_fault_answered_late_gets_the_latest_state() {
     // The event is switched so often before the answer. The page then holds the opposite state.
     for toggles in 1..=4 {
         let event = Event::new("st_guard_late u32 a");
-        let mut guarded = Guarded::new(&event.name, Guard::Missing);
+        let guarded = Guarded::new(&event.name, Guard::Missing);
         top.enable(&event.name);
         guarded.wait_for_fault();
         let mut on = true;
@@ -188,14 +202,7 @@ fn a_fault_answered_late_gets_the_latest_state() {
                 .unwrap();
         }
         guarded.faults.fill(guarded.page, u32::from(!on));
-        guarded.sees(if on { Word::Set } else { Word::Clear });
-        top.disable(&event.name);
-        guarded.sees(Word::Clear);
-        top.enable(&event.name);
-        guarded.sees(Word::Set);
-        top.disable(&event.name);
-        guarded.sees(Word::Clear);
-        guarded.child.kill();
+        guarded.follows_from(on, &event);
         drop(event);
     }
 }
@@ -204,21 +211,14 @@ fn a_write_allowed_late_gets_the_latest_state() {
     let event = Event::new("st_guard_writes u32 a");
     let top = TraceInstance::top();
     for on in [true, false] {
-        let mut guarded = Guarded::new(&event.name, Guard::Writes);
+        let guarded = Guarded::new(&event.name, Guard::Writes);
         top.enable(&event.name);
         guarded.wait_for_fault();
         if !on {
             top.disable(&event.name);
         }
         guarded.faults.allow_writes(guarded.page);
-        guarded.sees(if on { Word::Set } else { Word::Clear });
-        top.disable(&event.name);
-        guarded.sees(Word::Clear);
-        top.enable(&event.name);
-        guarded.sees(Word::Set);
-        top.disable(&event.name);
-        guarded.sees(Word::Clear);
-        guarded.child.kill();
+        guarded.follows_from(on, &event);
     }
 }
 

@@ -132,7 +132,13 @@ pub fn random(number: u64) -> Random {
 }
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
+/// With `on PATH`, all of them need that path.
 macro_rules! tests {
+    ($subject:literal on $path:path: $($name:ident $(.$more:ident($($value:expr)?))*),* $(,)?) => {
+        $crate::harness::tests!(
+            $subject: $($name.needs_path($path) $(.$more($($value)?))*),*
+        );
+    };
     ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))*),* $(,)?) => {
         pub const TESTS: &[$crate::harness::Test] = &[$(
             $crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)

@@ -13,15 +13,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-tests!("tools::bpftrace":
-    list_shows_the_events.needs_path(TYPES),
-    list_shows_the_fields.needs_path(TYPES),
-    sums_over_every_cpu.needs_path(TYPES),
-    histograms_of_a_field.needs_path(TYPES),
-    keys_from_an_array.needs_path(TYPES),
-    strings_of_a_location.needs_path(TYPES),
-    stacks_of_the_writer.needs_path(TYPES),
-    several_events_and_scripts.needs_path(TYPES),
+tests!("tools::bpftrace" on TYPES:
+    list_shows_the_events,
+    list_shows_the_fields,
+    sums_over_every_cpu,
+    histograms_of_a_field,
+    keys_from_an_array,
+    strings_of_a_location,
+    stacks_of_the_writer,
+    several_events_and_scripts,
 );
 
 /// The kernel's types, without which bpftrace can do little.

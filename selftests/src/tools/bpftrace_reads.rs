@@ -16,15 +16,15 @@ use crate::kit::payload::{
 };
 use crate::kit::tracefs;
 
-tests!("tools::bpftrace_reads":
-    names_and_systems.limit(300).needs_path(bpftrace::TYPES),
-    names_that_are_refused.limit(300).needs_path(bpftrace::TYPES),
-    fields_that_are_refused.limit(300).needs_path(bpftrace::TYPES),
-    fields_that_do_not_lie_well.limit(300).needs_path(bpftrace::TYPES),
-    several_locations.limit(300).needs_path(bpftrace::TYPES),
-    structs_of_the_kernel.limit(300).needs_path(bpftrace::TYPES),
-    full_strings.limit(300).needs_path(bpftrace::TYPES),
-    records_of_any_size.limit(300).needs_path(bpftrace::TYPES),
+tests!("tools::bpftrace_reads" on bpftrace::TYPES:
+    names_and_systems.limit(300),
+    names_that_are_refused.limit(300),
+    fields_that_are_refused.limit(300),
+    fields_that_do_not_lie_well.limit(300),
+    several_locations.limit(300),
+    structs_of_the_kernel.limit(300),
+    full_strings.limit(300),
+    records_of_any_size.limit(300),
 );
 
 /// Makes 0.27 read the address of the record: the value of a variable to which `args` is assigned.

@@ -23,25 +23,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-tests!("faults::calls":
-    registering.needs_path(PATH).limit(900),
-    registering_to_stay.needs_path(PATH).limit(900),
-    registering_one_of_many_formats.needs_path(PATH).limit(900),
-    registering_one_of_many_to_stay.needs_path(PATH).limit(900),
-    registering_a_second_event.needs_path(PATH).limit(900),
-    registering_where_the_tables_of_a_file_grow.needs_path(PATH).limit(900),
-    registering_again_at_once.needs_path(PATH).limit(900),
-    registering_what_is_taken_back_at_random.needs_path(PATH).limit(900),
-    unregistering.needs_path(PATH).limit(900),
-    unregistering_what_a_child_has_too.needs_path(PATH).limit(900),
-    unregistering_waits_for_memory.needs_path(PATH),
-    deleting.needs_path(PATH).limit(900),
-    opening.needs_path(PATH).limit(900),
-    writing.needs_path(PATH).limit(900),
-    attaching_and_detaching.needs_path(PATH).limit(900),
-    perf.needs_path(PATH).limit(900),
-    dynamic_events.needs_path(PATH).limit(900),
-    reading_the_listings.needs_path(PATH).limit(900),
+tests!("faults::calls" on PATH:
+    registering.limit(900),
+    registering_to_stay.limit(900),
+    registering_one_of_many_formats.limit(900),
+    registering_one_of_many_to_stay.limit(900),
+    registering_a_second_event.limit(900),
+    registering_where_the_tables_of_a_file_grow.limit(900),
+    registering_again_at_once.limit(900),
+    registering_what_is_taken_back_at_random.limit(900),
+    unregistering.limit(900),
+    unregistering_what_a_child_has_too.limit(900),
+    unregistering_waits_for_memory,
+    deleting.limit(900),
+    opening.limit(900),
+    writing.limit(900),
+    attaching_and_detaching.limit(900),
+    perf.limit(900),
+    dynamic_events.limit(900),
+    reading_the_listings.limit(900),
 );
 
 /// Returns whether an event of this name exists, with or without `MULTI_FORMAT`.

@@ -18,11 +18,11 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 
-tests!("faults::processes":
-    whichever_allocation_of_a_fork_fails.needs_path(PATH).limit(900),
-    allocations_of_the_child_fail_at_random.needs_path(PATH).limit(900),
-    whichever_allocation_of_an_exec_fails.needs_path(PATH).limit(900),
-    a_child_that_waits_for_memory_can_be_killed.needs_path(PATH),
+tests!("faults::processes" on PATH:
+    whichever_allocation_of_a_fork_fails.limit(900),
+    allocations_of_the_child_fail_at_random.limit(900),
+    whichever_allocation_of_an_exec_fails.limit(900),
+    a_child_that_waits_for_memory_can_be_killed,
 );
 
 const BITS: u64 = 40;

@@ -15,13 +15,13 @@ use crate::kit::{abi, wait};
 use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 
-tests!("faults::workers":
-    no_bit_is_lost_while_there_is_hardly_a_page.needs_path(PATH).limit(900),
-    no_bit_is_lost_while_allocations_fail_at_random.needs_path(PATH).limit(900),
-    events_and_processes_go_without_memory.needs_path(PATH).limit(900),
-    no_handler_is_forgotten_that_there_was_no_memory_to_ask.needs_path(PATH).limit(900),
-    no_process_is_forgotten_that_there_was_no_memory_to_tell.needs_path(PATH).limit(900),
-    no_bit_is_lost_for_which_its_process_had_no_memory.needs_path(PATH).limit(900),
+tests!("faults::workers" on PATH:
+    no_bit_is_lost_while_there_is_hardly_a_page.limit(900),
+    no_bit_is_lost_while_allocations_fail_at_random.limit(900),
+    events_and_processes_go_without_memory.limit(900),
+    no_handler_is_forgotten_that_there_was_no_memory_to_ask.limit(900),
+    no_process_is_forgotten_that_there_was_no_memory_to_tell.limit(900),
+    no_bit_is_lost_for_which_its_process_had_no_memory.limit(900),
 );
 
 const PAGES: usize = 32;

@@ -21,17 +21,17 @@ use crate::kit::{os, tasks, wait};
 use std::sync::atomic::Ordering;
 use std::thread;
 
-tests!("fork_stalled":
-    a_change_meanwhile_is_in_the_child.needs_path(PATH),
-    a_change_meanwhile_of_another_bit_is_in_the_child.needs_path(PATH),
-    a_change_of_a_page_of_its_own_is_in_the_child.needs_path(PATH),
-    a_change_before_another_task_forks_is_in_the_child.needs_path(PATH),
-    what_is_registered_meanwhile_is_the_childs_too.needs_path(PATH),
-    what_is_unregistered_meanwhile_is_not_the_childs.needs_path(PATH),
-    a_child_does_not_copy_a_repair_that_is_pending.needs_path(PATH),
-    a_child_that_was_killed_has_looked_for_no_other.needs_path(PATH),
-    a_repair_meanwhile_is_in_the_child.needs_path(PATH),
-    a_change_of_a_page_that_is_swapped_out_is_in_the_child.needs_path(PATH).swapping(),
+tests!("fork_stalled" on PATH:
+    a_change_meanwhile_is_in_the_child,
+    a_change_meanwhile_of_another_bit_is_in_the_child,
+    a_change_of_a_page_of_its_own_is_in_the_child,
+    a_change_before_another_task_forks_is_in_the_child,
+    what_is_registered_meanwhile_is_the_childs_too,
+    what_is_unregistered_meanwhile_is_not_the_childs,
+    a_child_does_not_copy_a_repair_that_is_pending,
+    a_child_that_was_killed_has_looked_for_no_other,
+    a_repair_meanwhile_is_in_the_child,
+    a_change_of_a_page_that_is_swapped_out_is_in_the_child.swapping(),
 );
 
 /// Enables and disables the event, each during a stalled fork, and waits until this process's check

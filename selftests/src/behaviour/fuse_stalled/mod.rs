@@ -43,12 +43,12 @@ macro_rules! of_kinds {
     };
 }
 
-tests!("fuse_stalled":
-    a_first_registration_beside_a_write_holds_up_itself_only.needs_path(PATH).limit(400),
-    an_address_space_locked_beside_a_write_holds_up_itself_only.needs_path(PATH).limit(400),
-    a_guarded_page_is_not_forgotten_while_its_address_space_is_locked.needs_path(PATH).limit(400),
-    a_private_copy_needs_no_reply_to_a_write.needs_path(PATH).limit(400),
-    the_module_unloads_when_the_server_is_gone.of_loading().needs_path(PATH).limit(400),
+tests!("fuse_stalled" on PATH:
+    a_first_registration_beside_a_write_holds_up_itself_only.limit(400),
+    an_address_space_locked_beside_a_write_holds_up_itself_only.limit(400),
+    a_guarded_page_is_not_forgotten_while_its_address_space_is_locked.limit(400),
+    a_private_copy_needs_no_reply_to_a_write.limit(400),
+    the_module_unloads_when_the_server_is_gone.of_loading().limit(400),
 );
 
 /// The tests of several kinds of pages.
