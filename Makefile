@@ -45,6 +45,7 @@ test: ## all tests; with KERNEL=, those of the machine
 #:     KERNEL=custom            a small kernel
 #:     KERNEL=debug             memory and locks are watched, calls may fail
 #:     KERNEL=kcsan             races are watched
+#:     KERNEL=debug-6.12        the same of 6.12; also custom-6.12, kcsan-6.12
 #:     KERNEL=c                 the contract's tables on the C implementation
 #:     KERNEL=RELEASE           one of Debian's, such as 7.2.12+deb14-amd64
 #:     SOME=1                   the tests that reach most of the module

@@ -10,6 +10,8 @@
 #                                takes; all flavours share it
 #   compilers-SUITE-ARCH-KEY     a root with the compilers that built the kernel, if the machine's
 #                                own root lacks them
+#   whole-source-SERIES-KEY      the source for the project's own kernels of that series, with
+#                                selftests/ and version, as in kernel.sh
 #   virtiofsd-KEY                virtiofsd, for clouds' kernels, which lack 9p: the machine's files
 #                                come by virtiofs there
 
@@ -200,6 +202,40 @@ make_archive_source() {
 		die "the source of $version could not be had: the log above says why."
 }
 
+# whole_source SERIES: use the whole source of the newest kernel of that series, for the project's
+# own kernels.
+whole_source() {
+	local release='' version other files
+	archive_list
+	while IFS=$'\t' read -r _ other _ _ _ version _; do
+		[[ $other != "$1".*-amd64 || $other == *-@(cloud|rt)-amd64 ]] || release=$other files=$(archive_package "linux-source-$1" "$version")
+	done < <(grep ^kernel "$ARCHIVE")
+	[[ -n $release ]] || die "the Debian archive has no kernel of $1."
+	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" make_whole_source "$1" "$release"
+	export USER_EVENTS_SOURCE=$CACHE_ENTRY
+}
+
+make_whole_source() { # SERIES RELEASE DIR
+	chmod 755 "$3"
+	# shellcheck disable=SC2086 # two words
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$3 \
+		step "download and unpack the source of $2" "$LOGS/source-$2" \
+		inside "$(declare -f archive_fetch archive_whole_source own_selftests)" archive_whole_source "$1" $files ||
+		die "the source of $2 could not be had: the log above says why."
+	echo "$2" >"$3/version"
+}
+
+# archive_whole_source SERIES FILE SHA256: inside the root, fill /kernel.
+archive_whole_source() {
+	cd /tmp || return
+	archive_fetch "$2" "$3"
+	mkdir /kernel/source
+	dpkg-deb --fsys-tarfile "./${2##*/}" | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
+		tar -xC /kernel/source --strip-components=1
+	cd /kernel/source || return
+	own_selftests O=/tmp/tree
+}
+
 make_virtiofsd() {
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 step "download virtiofsd" "$LOGS/virtiofsd" \
 		inside "$(declare -f archive_virtiofsd)" archive_virtiofsd ||
@@ -215,7 +251,7 @@ make_archive_kernel() {
 	mkdir -p "$1/$entry/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$entry step "download and prepare $entry" "$LOGS/kernel-$entry" \
-		inside_compilers "$(declare -f archive_fetch archive_tree configured_as options has has_our_rust rustc_of_kernel rustc_version &&
+		inside_compilers "$(declare -f archive_fetch archive_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version &&
 			declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
 		die "the tree of $entry could not be prepared: the log above says why."
 	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$entry/"
@@ -357,10 +393,6 @@ archive_tree() {
 	cp "$kdir/include/config/kernel.release" /kernel/tree/include/config/
 	cp "$kdir/include/generated/utsrelease.h" /kernel/tree/include/generated/
 
-	echo "== the kernel's own selftests"
-	make -s "${make[@]}" headers_install INSTALL_HDR_PATH=/tmp/headers
-	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests "${make[@]:1}" \
-		CFLAGS="-static -O2 -isystem /tmp/headers/include -I.." \
-		/kernel/selftests/{ftrace,dyn,perf,abi}_test
+	own_selftests "${make[@]}"
 	echo "$release" >/kernel/version
 }

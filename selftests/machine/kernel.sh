@@ -62,7 +62,7 @@ make_stock_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
 	chmod 755 "$1"
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
-		inside "$(declare -f stock_kernel)" stock_kernel "$VERSION" ||
+		inside "$(declare -f stock_kernel own_selftests)" stock_kernel "$VERSION" ||
 		die "the kernel tree could not be prepared: the log above says why."
 }
 
@@ -107,36 +107,49 @@ stock_kernel() {
 	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
 	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
 
+	own_selftests O=/kernel/tree
+	echo "$version" >/kernel/version
+}
+
+# own_selftests O=DIR [OPTION...]: inside the root, in the kernel's source, build the kernel's own
+# selftests of user_events.
+own_selftests() {
 	echo "== the kernel's own selftests"
-	make -s O=/kernel/tree headers_install INSTALL_HDR_PATH=/tmp/headers
+	make -s "$@" headers_install INSTALL_HDR_PATH=/tmp/headers
 	mkdir -p /kernel/selftests
-	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests \
+	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests "${@:2}" \
 		CFLAGS="-static -O2 -isystem /tmp/headers/include -I.." \
 		/kernel/selftests/{ftrace,dyn,perf,abi}_test
-	echo "$version" >/kernel/version
 }
 
 # own_kernel NAME: use one of the project's own kernels: c, with the C implementation built in;
 # custom, the same without it; debug and kcsan, custom with sanitizers; uml-c and uml, a pair like c
-# and custom, run as processes of the host.
+# and custom, run as processes of the host. NAME-6.12, not of uml, is built from the release's own
+# source, without Rust.
 own_kernel() {
-	local kind title recipe names fragments key text
-	case $1 in
+	local name=${1%-6.12} series='' kind title recipe names fragments key text
+	[[ $name == "$1" ]] || series=6.12
+	case $name in
 	c | custom)
 		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
 		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
 		;;
 	debug | kcsan)
-		kind=$1 names=("$1") fragments=(small debug "${1/debug/kasan}") recipe=(debug_kernel "$1" "${1/debug/kasan}")
+		kind=$name names=("$name") fragments=(small debug "${name/debug/kasan}") recipe=(debug_kernel "$name" "${name/debug/kasan}")
 		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	uml-c | uml)
+	uml-c$series | uml$series)
 		kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels)
 		title="Building two kernels that run as a process, with and without the C implementation (once; 10 to 30 minutes)"
 		;;
-	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
+	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, each also with -6.12, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
-	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}")
+	if [[ -n $series ]]; then
+		kind=stable-$kind names=("${names[@]/%/-6.12}") recipe+=(-6.12)
+		whole_source 6.12
+	fi
+	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}" &&
+		declare -p rust_in_sections)
 	key=$({
 		basename "$USER_EVENTS_ROOT"
 		echo "${recipe[*]}"
@@ -165,11 +178,24 @@ make_own_kernel() {
 # arguments for every make. Long builds run at low priority.
 kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
 
+# kernel_fragments FRAGMENT...: set FRAGMENTS to these files; of 6.12 without the options that it
+# lacks, and with Rust left to the module, for which objtool needs IBT.
+kernel_fragments() {
+	FRAGMENTS=("$@")
+	grep -qx 'PATCHLEVEL = 12' Makefile || return 0
+	FRAGMENTS=(/tmp/fragments)
+	cat "$@" | sed '/^CONFIG_RUST[_=]/d;/CONFIG_ACPI_EC /d' >/tmp/fragments
+	printf '%s\n' '# CONFIG_RUST is not set' CONFIG_X86_KERNEL_IBT=y >>/tmp/fragments
+}
+
 # kernel_configure FRAGMENT...: apply them repeatedly, as one option may open the menu of another.
 kernel_configure() {
-	local try
+	local try FRAGMENTS
+	kernel_fragments "$@"
+	set -- "${FRAGMENTS[@]}"
 	for try in 1 2 3 4; do
-		scripts/kconfig/merge_config.sh -m -O /kernel/tree /kernel/tree/.config "$@" >/tmp/merge
+		# Makes a file where it is called.
+		(cd /kernel/tree && /kernel/source/scripts/kconfig/merge_config.sh -m -O /kernel/tree .config "$@") >/tmp/merge
 		kernel_make -s olddefconfig
 		cat "$@" | grep -E '^(CONFIG_|# CONFIG_.* is not set)' | grep -vxF -f /kernel/tree/.config >/tmp/lacking || return 0
 		echo "after $try rounds the configuration lacks:"
@@ -197,12 +223,16 @@ kernel_finish() {
 }
 
 # kernel_keep_tree NAME: move to NAME the part of the tree that building modules needs, without
-# objects of the kernel.
+# objects of the kernel; of a kernel without Rust with those that are linked into the module.
 kernel_keep_tree() {
 	local tree=/kernel/tree
 	find "$tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path "$tree/scripts/*" ! -path "$tree/tools/*" -delete
 	rm -f "$tree"/vmlinux* "$tree/.tmp_vmlinux"* "$tree/arch/x86/boot/"{bzImage,vmlinux.bin} \
 		"$tree/arch/x86/boot/compressed/"vmlinux*
+	grep -qx CONFIG_RUST=y "$tree/.config" || {
+		kernel_make "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
+		touch "/kernel/$1/linked"
+	}
 	mv "$tree" "/kernel/$1/tree"
 }
 
@@ -219,10 +249,11 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
-# small_kernels: build the two small kernels, which differ only in CONFIG_USER_EVENTS. Both have its
-# member of task_struct, so that the offsets are the same, and all but a few objects are built once.
+# small_kernels [SUFFIX]: build the two small kernels, which differ only in CONFIG_USER_EVENTS. Both
+# have its member of task_struct, so that the offsets are the same, and all but a few objects are
+# built once.
 small_kernels() {
-	local fragment=/src/selftests/machine/small.config OPTIONS=()
+	local fragment=/src/selftests/machine/small.config c=c${1:-} custom=custom${1:-} OPTIONS=()
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
 	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-small-c"' >/tmp/c.config
@@ -231,25 +262,25 @@ small_kernels() {
 	mkdir -p /kernel/tree
 	kernel_make -s tinyconfig
 	kernel_configure "$fragment" /tmp/c.config
-	kernel_finish c
+	kernel_finish "$c"
 	# Reuses the objects of the first kernel.
 	kernel_configure "$fragment" /tmp/custom.config
-	kernel_finish custom
+	kernel_finish "$custom"
 	options() { grep -E '^(# )?CONFIG_' /kernel/"$1"/stock/usr/lib/modules/*/config | grep -vE 'CONFIG_(USER_EVENTS|LOCALVERSION)\b'; }
-	if ! diff <(options c) <(options custom); then
+	if ! diff <(options "$c") <(options "$custom"); then
 		echo "CONFIG_USER_EVENTS brings the differences above with it: the two kernels cannot be compared"
 		return 1
 	fi
-	kernel_keep_tree custom
+	kernel_keep_tree "$custom"
 }
 
-# debug_kernel NAME SANITIZER: build the small custom kernel with all debugging options. The kernel
-# allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc and rustc
-# get the same options, and call the same functions.
+# debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options. The
+# kernel allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc and
+# rustc get the same options, and call the same functions.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
 	cd /kernel/source || return
-	[[ $2 != kasan ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
+	[[ $2 != kasan || -n ${3:-} ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
 	echo "== configure"
 	mkdir -p /kernel/tree
@@ -258,8 +289,8 @@ debug_kernel() {
 	# chooses one.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
-	kernel_finish "$1"
-	kernel_keep_tree "$1"
+	kernel_finish "$1${3:-}"
+	kernel_keep_tree "$1${3:-}"
 }
 
 # uml_kernels: build the two kernels for User Mode Linux, which differ like the small ones. That
