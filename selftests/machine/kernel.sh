@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # of scripts/kernel-tree.sh
 #
 # The kernels: Debian's newest stock kernel, and the project's own. Sourced by ready.sh. A kernel's
 # entry in the cache has
@@ -128,8 +129,8 @@ own_selftests() {
 # source, without Rust.
 own_kernel() {
 	local name=${1%-6.12} series='' kind title recipe names fragments key text
-	[[ $name == "$1" ]] || series=6.12
-	case $name in
+	[[ $name == "$1" || $name == uml* ]] || series=6.12
+	case ${name/uml*/$1} in
 	c | custom)
 		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
 		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
@@ -138,7 +139,7 @@ own_kernel() {
 		kind=$name names=("$name") fragments=(small debug "${name/debug/kasan}") recipe=(debug_kernel "$name" "${name/debug/kasan}")
 		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	uml-c$series | uml$series)
+	uml-c | uml)
 		kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels)
 		title="Building two kernels that run as a process, with and without the C implementation (once; 10 to 30 minutes)"
 		;;
