@@ -35,10 +35,7 @@ use crate::sys::trace_event::{
 use core::cmp::Ordering;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -60,16 +57,28 @@ pub(crate) struct UserEvent {
     /// The length of the name that the event was registered with, which the listing begins with.
     name_len: u16,
     persistent: bool,
-    misses: Misses,
     group: Arc<Group>,
-    /// References that are held while a consumer is attached.
-    consumer_refs: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
     #[pin]
     pub(super) enablers: Mutex<Enablers>,
     /// Not 0: the state has changed, and no holder of `enablers` has seen that yet.
     pub(super) toggle_pending: Atomic<i32>,
-    failed_writes: Atomic<u32>,
     pub(super) change_seq: ChangeSeq,
+}
+
+/// What an event has from its first consumer on.
+pub(crate) struct ConsumerData {
+    misses: Misses,
+    /// References that are held while a consumer is attached.
+    refs: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
+}
+
+impl Default for ConsumerData {
+    fn default() -> Self {
+        Self {
+            misses: Misses::new(),
+            refs: EventMutexLocked::new(None),
+        }
+    }
 }
 
 /// How an event is registered. C: `reg_flags` of `struct user_event`.
@@ -162,12 +171,9 @@ impl UserEvent {
             name_hash: name_hash(registered_name),
             name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
             persistent,
-            misses: Misses::new(),
             group: group.clone(),
-            consumer_refs: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
             toggle_pending: Atomic::new(0),
-            failed_writes: Atomic::new(0),
             change_seq: ChangeSeq::new(),
         }? Error);
         let class = group.systems().class(naming);
@@ -194,22 +200,6 @@ impl UserEvent {
     pub(crate) fn is_persistent(&self) -> bool {
         self.persistent
     }
-
-    /// Counts a write that failed although a consumer was attached. Any context.
-    #[cold]
-    pub(crate) fn count_failed_write(&self) {
-        self.failed_writes.fetch_add(1, Relaxed);
-    }
-
-    /// Writes that failed although a consumer was attached, modulo 2³².
-    pub(crate) fn failed_writes(&self) -> u32 {
-        self.failed_writes.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn misses(&self) -> &Misses {
-        &self.misses
-    }
 }
 
 impl Event {
@@ -222,6 +212,20 @@ impl Event {
     pub(crate) fn registered_name(&self) -> &[u8] {
         let name = self.listing().get(..usize::from(self.name_len));
         name.unwrap_or_default()
+    }
+
+    /// The records that were missed, if a consumer has ever attached.
+    #[inline]
+    pub(crate) fn misses(&self) -> Option<&Misses> {
+        Some(&self.consumer_data()?.misses)
+    }
+
+    /// Counts a write that failed although a consumer was attached. Any context.
+    #[cold]
+    pub(crate) fn count_failed_write(&self) {
+        if let Some(misses) = self.misses() {
+            misses.add_failed_write();
+        }
     }
 
     pub(super) fn key(&self) -> EventKey<'_> {
@@ -239,14 +243,17 @@ impl Event {
 }
 
 impl TraceEventOwner for UserEvent {
+    type ConsumerData = ConsumerData;
+
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
         // The group is closed: its events are being removed, in several holds of the mutex.
         if event.group.open_files.are_closed() {
             return Err(EBUSY);
         }
+        let data = event.consumer_data().ok_or(ENOMEM)?;
         let module = ModuleRef::get()?;
         let first = EventRef::get_locked(event, held);
-        *event.consumer_refs.get_mut(held) = Some((first, module));
+        *data.refs.get_mut(held) = Some((first, module));
         Ok(())
     }
 
@@ -263,7 +270,7 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {
-        let references = event.consumer_refs.get_mut(held).take();
+        let references = (event.consumer_data()).and_then(|data| data.refs.get_mut(held).take());
         drop(references);
     }
 

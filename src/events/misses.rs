@@ -16,6 +16,7 @@ use kernel::sync::atomic::{
 pub(crate) struct Misses {
     ftrace: Atomic<u64>,
     perf: Atomic<u64>,
+    failed_writes: Atomic<u32>,
 }
 
 impl Misses {
@@ -23,7 +24,13 @@ impl Misses {
         Self {
             ftrace: Atomic::new(0),
             perf: Atomic::new(0),
+            failed_writes: Atomic::new(0),
         }
+    }
+
+    /// Writes that failed although a consumer was attached, modulo 2³².
+    pub(crate) fn failed_writes(&self) -> u32 {
+        self.failed_writes.load(Relaxed)
     }
 
     #[cold]
@@ -35,6 +42,11 @@ impl Misses {
         if perf != 0 {
             self.perf.fetch_add(perf.into(), Relaxed);
         }
+    }
+
+    /// Counts a write that failed although a consumer was attached.
+    pub(super) fn add_failed_write(&self) {
+        self.failed_writes.fetch_add(1, Relaxed);
     }
 
     /// Missed by ring buffers of trace instances; a record counts once for each instance.
@@ -97,20 +109,22 @@ impl Tally {
         }
     }
 
-    /// Adds the misses to `misses`.
+    /// Adds the misses to those of the event, if there are any, which takes `of_event`.
     ///
     /// # Errors
     ///
     /// `E2BIG` when no consumer can ever take a record of that size; nothing is added then.
     #[inline]
-    pub(crate) fn add_to(self, misses: &Misses) -> Result {
+    pub(crate) fn add_to<'a>(self, of_event: impl FnOnce() -> Option<&'a Misses>) -> Result {
         if !self.any_missed {
             return Ok(());
         }
         if !self.any_can {
             return Err(E2BIG);
         }
-        misses.add(self.ftrace, self.perf);
+        if let Some(misses) = of_event() {
+            misses.add(self.ftrace, self.perf);
+        }
         Ok(())
     }
 }

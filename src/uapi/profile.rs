@@ -41,9 +41,11 @@ impl ListingFile for ProfileFile {
 }
 
 fn show_event(event: &Event, out: &SeqWriter<'_>) {
-    let (name, misses) = (event.name(), event.misses());
+    let name = event.name();
     let padding = NAME_WIDTH.saturating_sub(name.len());
-    let (ftrace, perf, failed) = (misses.ftrace(), misses.perf(), event.failed_writes());
+    let (ftrace, perf, failed) = (event.misses()).map_or((0, 0, 0), |misses| {
+        (misses.ftrace(), misses.perf(), misses.failed_writes())
+    });
     out.bytes(b"  ");
     out.bytes(name);
     out.text(fmt!(

@@ -90,7 +90,7 @@ fn write_unlimited(
         let then = |outcome| tally.ftrace(outcome);
         if let Some(result) = event.record_in_place(&source, payload_len, then) {
             result?;
-            return tally.add_to(event.misses());
+            return tally.add_to(|| event.misses());
         }
     }
     if payload_len > MAX_ON_STACK {
@@ -168,7 +168,7 @@ fn record(event: &EventRef, bytes: RecordBuf<'_>, byte_rate: Option<&ByteRate>) 
         tally.perf(outcome);
     }
     drop(delivery);
-    let result = tally.add_to(event.misses());
+    let result = tally.add_to(|| event.misses());
     if let (Err(_), Some((byte_rate, charged))) = (result, charged) {
         byte_rate.uncharge(charged);
     }

@@ -159,16 +159,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         file: *mut bindings::trace_event_file,
         held: &mut EventMutexHeld,
     ) -> Result {
+        let state = self.consumer_state.get_or_new(ConsumerState::new, held)?;
         let before = self.consumers();
         if before.is_none() {
             O::first_attaches(self, held)?;
         }
-        let state = self.consumer_state.get_or_new(ConsumerState::new, held);
         // SAFETY: By the safety requirement.
-        let inserted = state.and_then(|state| unsafe {
+        let inserted = unsafe {
             state.recorded_in.get_mut(held).add((*file).tr.addr());
             self.files.insert(file, held)
-        });
+        };
         if inserted.is_err() {
             if before.is_none() {
                 O::last_detached(self, held);
@@ -194,6 +194,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 
     fn attach_perf(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
+        self.consumer_state.get_or_new(ConsumerState::new, held)?;
         let before = self.consumers();
         if before.is_none() {
             O::first_attaches(self, held)?;

@@ -4,7 +4,7 @@
 //!
 //! C: `struct trace_event_fields`, and `get_fields` of `struct trace_event_class`
 //! (linux/trace_events.h). The trace core allocates the fields without charging them to the
-//! caller's memory cgroup, so the memory of the texts, which is charged, is larger by that much.
+//! caller's memory cgroup, so the array from which it does, which is charged, is as large.
 
 use super::super::bindings::{
     self,
@@ -25,9 +25,9 @@ use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// About the bytes that the trace core allocates for a field. C: `struct ftrace_event_field`
+/// The bytes that the trace core allocates for a field. C: `struct ftrace_event_field`
 /// (kernel/trace/trace.h).
-const FIELD_SIZE: usize = 72;
+const FIELD_SIZE: usize = 56;
 
 /// The list of an event's fields, the last one first.
 ///
@@ -86,12 +86,13 @@ impl PinnedDrop for FieldList {
 ///
 /// # Invariants
 ///
-/// `texts` is the pointer of a [`KVec`] with [`capacity`] for `texts_len` bytes and `count` fields.
-/// At its start are the name and the owner's text, of the given lengths; a NUL is behind each text.
-/// The array of the fields, with its end, is at the next multiple of [`ALIGNMENT`] behind the
-/// texts. Nothing changes.
+/// `texts` is the pointer of a full [`KVec`] of `texts_len` bytes. The vector has the name, the
+/// owner's text, of the given lengths, and all others, each with a NUL. `fields` is the pointer of
+/// a [`KVec`] with [`fields_capacity`] for `count` fields, which has these, and the array's end.
+/// Nothing changes.
 pub(super) struct Format {
-    texts: NonNull<u64>,
+    texts: NonNull<u8>,
+    fields: NonNull<trace_event_fields>,
     texts_len: u16,
     name_len: u16,
     owner_text_len: u16,
@@ -117,16 +118,11 @@ fn texts_of<'a>(
     })
 }
 
-/// The alignment of the fields, which the memory has.
-const ALIGNMENT: usize = align_of::<trace_event_fields>();
-const _: () = assert!(ALIGNMENT <= align_of::<u64>());
-
-/// The words for texts of this length, and for the trace core's own allocations for `count` fields,
-/// which are not smaller than the array of the fields that is put there.
-fn capacity(texts_len: u16, count: u16) -> usize {
-    let (texts, count) = (usize::from(texts_len), usize::from(count));
-    let fields = (count * FIELD_SIZE).max((count + 1) * size_of::<trace_event_fields>());
-    texts.div_ceil(size_of::<u64>()) + fields.div_ceil(size_of::<u64>())
+/// The entries of an array for `count` fields and its end, which is not smaller than the trace
+/// core's own allocations.
+fn fields_capacity(count: u16) -> usize {
+    let count = usize::from(count);
+    (count + 1).max((count * FIELD_SIZE).div_ceil(size_of::<trace_event_fields>()))
 }
 
 impl Format {
@@ -146,40 +142,37 @@ impl Format {
         let all = Iterator::chain(heads.into_iter(), of_fields.flatten());
         let texts_len = all.clone().fold(0, |sum, text| sum + text.len() + 1);
         let u16_of = |number: usize| u16::try_from(number).map_err(|_| EINVAL);
-        let (texts_len, count) = (u16_of(texts_len)?, u16_of(fields.len())?);
+        let (len, count) = (u16_of(texts_len)?, u16_of(fields.len())?);
 
-        let memory = KVec::with_capacity(capacity(texts_len, count), GFP_KERNEL_ACCOUNT)?;
-        let (texts, _, _) = memory.into_raw_parts();
-        // INVARIANT: The texts and fields are written below.
+        let mut texts = KVec::with_capacity(texts_len, GFP_KERNEL_ACCOUNT)?;
+        for text in all {
+            texts.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
+            texts.push(0, GFP_KERNEL_ACCOUNT)?;
+        }
+        let print_fmt_at = name.len() + 1 + owner_text.len() + 1;
+        let fields_at = print_fmt_at + print_fmt.len() + 1;
+        let array = Self::array(fields, texts.get(fields_at..).unwrap_or_default(), count)?;
+        let (texts, _, _) = texts.into_raw_parts();
+        let (array, _, _) = array.into_raw_parts();
+        // INVARIANT: As just made: the capacity sufficed, so the vectors were not moved.
+        // SAFETY: The pointer of a vector is not NULL.
+        let (texts, fields) =
+            unsafe { (NonNull::new_unchecked(texts), NonNull::new_unchecked(array)) };
         let this = Self {
-            // SAFETY: The pointer of a vector is not NULL.
-            texts: unsafe { NonNull::new_unchecked(texts) },
-            texts_len,
+            texts,
+            fields,
+            texts_len: len,
             name_len: name.len() as u16,
             owner_text_len: owner_text.len() as u16,
             count,
         };
-        let mut at = 0;
-        for text in all {
-            // SAFETY: There is room for all texts, each with a NUL.
-            unsafe {
-                let to = this.texts.as_ptr().cast::<u8>().add(at);
-                ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
-                to.add(text.len()).write(0);
-            }
-            at += text.len() + 1;
-        }
-        let print_fmt_at = name.len() + 1 + owner_text.len() + 1;
-        this.put_fields(print_fmt_at + print_fmt.len() + 1, fields);
         let places = (this.at(0), this.at(print_fmt_at));
         Ok((this, places))
     }
 
     /// The array from which the trace core allocates the fields, with its end. To be read only.
     pub(super) fn fields_array(&self) -> *mut trace_event_fields {
-        let behind_texts = usize::from(self.texts_len).next_multiple_of(ALIGNMENT);
-        let memory = self.texts.as_ptr().cast::<u8>();
-        memory.wrapping_add(behind_texts).cast()
+        self.fields.as_ptr()
     }
 
     /// The number of fields.
@@ -187,14 +180,15 @@ impl Format {
         self.count.into()
     }
 
-    /// Writes [`Self::fields_array`]. `at` is the offset of the fields' texts.
-    fn put_fields(&self, mut at: usize, fields: &[Field<'_>]) {
+    /// Makes [`Self::fields_array`] with pointers to `texts`, those of the fields.
+    fn array(fields: &[Field<'_>], texts: &[u8], count: u16) -> Result<KVec<trace_event_fields>> {
+        let mut array = KVec::with_capacity(fields_capacity(count), GFP_KERNEL_ACCOUNT)?;
+        let mut text = texts.as_ptr().cast::<c_char>();
         let mut type_ = ptr::null();
-        let (mut to, end) = (self.fields_array(), trace_event_fields::default());
         for (field, (type_text, name)) in fields.iter().zip(texts_of(fields)) {
-            if let Some(text) = type_text {
-                type_ = self.at(at);
-                at += text.len() + 1;
+            if let Some(of_type) = type_text {
+                type_ = text;
+                text = text.wrapping_add(of_type.len() + 1);
             }
             // The filter type that the trace core derives from the type's text: see
             // schema/field.rs.
@@ -210,19 +204,17 @@ impl Format {
             };
             // SAFETY: All members are numbers, or pointers that may be NULL.
             let member = unsafe { &mut entry.__bindgen_anon_1.__bindgen_anon_1 };
-            member.name = self.at(at);
+            member.name = text;
             member.size = field.size() as i32;
             member.align = 1;
             member.set_is_signed(field.is_signed().into());
             member.filter_type = filter_type as i32;
             member.len = len as i32;
-            at += name.len() + 1;
-            // SAFETY: There is room for all fields, and for the end.
-            unsafe { to.write(entry) };
-            to = to.wrapping_add(1);
+            text = text.wrapping_add(name.len() + 1);
+            array.push(entry, GFP_KERNEL_ACCOUNT)?;
         }
-        // SAFETY: As above.
-        unsafe { to.write(end) };
+        array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
+        Ok(array)
     }
 
     /// The address of a text.
@@ -233,7 +225,7 @@ impl Format {
     /// All texts.
     fn texts(&self) -> &[u8] {
         // SAFETY: By the invariants there are `texts_len` bytes, which do not change.
-        unsafe { slice::from_raw_parts(self.at(0).cast(), self.texts_len.into()) }
+        unsafe { slice::from_raw_parts(self.texts.as_ptr(), self.texts_len.into()) }
     }
 
     /// The event's name.
@@ -252,8 +244,12 @@ impl Format {
 
 impl Drop for Format {
     fn drop(&mut self) {
-        let capacity = capacity(self.texts_len, self.count);
-        // SAFETY: By the invariants these are the parts of a vector, which is not used any more.
-        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), 0, capacity) });
+        let (len, capacity) = (self.texts_len.into(), fields_capacity(self.count));
+        // SAFETY: By the invariants these are the parts of two vectors, which are not used any
+        // more.
+        unsafe {
+            drop(KVec::from_raw_parts(self.texts.as_ptr(), len, len));
+            drop(KVec::from_raw_parts(self.fields.as_ptr(), 0, capacity));
+        }
     }
 }

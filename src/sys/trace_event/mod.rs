@@ -74,7 +74,11 @@ use kernel::workqueue::{
 
 /// Callbacks to the owner of a trace event.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
-    /// The first consumer is about to attach. `event_mutex` is held.
+    /// Data of the owner that an event has from its first consumer on.
+    type ConsumerData: Default + Send + Sync;
+
+    /// The first consumer is about to attach; there is [`TraceEvent::consumer_data`]. `event_mutex`
+    /// is held.
     ///
     /// # Errors
     ///
@@ -154,6 +158,7 @@ struct ConsumerState<O: TraceEventOwner> {
     recorded_in: EventMutexLocked<Instances>,
     /// The next event in a [`KeptList`].
     next: EventMutexLocked<Option<KeptEvent<O>>>,
+    data: O::ConsumerData,
 }
 
 impl<O: TraceEventOwner> ConsumerState<O> {
@@ -162,6 +167,7 @@ impl<O: TraceEventOwner> ConsumerState<O> {
             perf_events: PerfEvents::new(),
             recorded_in: EventMutexLocked::new(Instances::NONE),
             next: EventMutexLocked::new(None),
+            data: O::ConsumerData::default(),
         }
     }
 }
@@ -316,6 +322,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             return EMPTY_LIST.head();
         }
         event.fields.head()
+    }
+
+    /// The owner's data, if a consumer has ever attached. Any context.
+    #[inline]
+    pub(crate) fn consumer_data(&self) -> Option<&O::ConsumerData> {
+        Some(&self.consumer_state.get()?.data)
     }
 
     /// Queues a call of [`TraceEventOwner::run`] on `queue`. Any context.
