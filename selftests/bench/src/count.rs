@@ -62,6 +62,22 @@ pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     (end - start).saturating_sub(idle) / times
 }
 
+/// Like [`all_tasks_each`], the median of `times` runs: some periodic work of the kernel, which
+/// takes up to half a million instructions, hits few of them. `work` sleeps until its deferred work
+/// is done.
+pub fn all_tasks_median(times: usize, mut work: impl FnMut()) -> u64 {
+    settle();
+    sys::mark_begin();
+    let counts = (0..times).map(|_| {
+        let start = busy();
+        work();
+        busy() - start
+    });
+    let median = median_of(counts.collect());
+    sys::mark_end();
+    median
+}
+
 /// Instructions of all tasks but the idler, of `work` and of its deferred work, until that ends.
 /// `work` may sleep.
 pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {

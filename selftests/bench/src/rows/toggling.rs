@@ -12,22 +12,9 @@ use std::time::Duration;
 
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
-/// Rounds: enough to make the timer's ticks small for each.
-const TIMES: u64 = 25;
-/// Pauses after a change, longer than a grace period and the deferred work. The cost of a change
-/// varies by up to a fifth with the time from its waits to the timer's next tick, which a single
-/// pause would keep the same in all rounds. So there is a turn for each pause, and the cheapest
-/// counts.
-const PAUSES: [Duration; 8] = [
-    Duration::from_micros(10_000),
-    Duration::from_micros(10_500),
-    Duration::from_micros(11_000),
-    Duration::from_micros(11_500),
-    Duration::from_micros(12_000),
-    Duration::from_micros(12_500),
-    Duration::from_micros(13_000),
-    Duration::from_micros(13_500),
-];
+const ROUNDS: usize = 51;
+/// A pause after a change, longer than a grace period and the deferred work.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Switches an event on and off. During the pause after each change its deferred work is done, and
 /// its grace periods end.
@@ -35,18 +22,17 @@ const PAUSES: [Duration; 8] = [
 /// `check` is called after each change.
 pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
     let switch = Switch::new(name);
-    let change = |on, pause| {
+    let change = |on| {
         switch.turn(on);
-        sleep(pause);
+        sleep(PAUSE);
         check(on);
     };
-    let round = |pause| {
-        change(true, pause);
-        change(false, pause);
+    let round = || {
+        change(true);
+        change(false);
     };
-    round(PAUSES[0]);
-    let counts = PAUSES.map(|pause| count::all_tasks_each(TIMES, || round(pause)));
-    counts.into_iter().min().unwrap_or(0)
+    round();
+    count::all_tasks_median(ROUNDS, round)
 }
 
 /// Like [`toggle_and`], for an event whose bit must follow each change.
