@@ -186,7 +186,7 @@ kernel_fragments() {
 	grep -qx 'PATCHLEVEL = 12' Makefile || return 0
 	FRAGMENTS=(/tmp/fragments)
 	cat "$@" | sed '/^CONFIG_RUST[_=]/d;/CONFIG_ACPI_EC /d' >/tmp/fragments
-	printf '%s\n' '# CONFIG_RUST is not set' CONFIG_X86_KERNEL_IBT=y >>/tmp/fragments
+	echo CONFIG_X86_KERNEL_IBT=y >>/tmp/fragments
 }
 
 # kernel_configure FRAGMENT...: apply them repeatedly, as one option may open the menu of another.
