@@ -12,8 +12,8 @@
 #                                own root lacks them
 #   whole-source-SERIES-KEY      the source for the project's own kernels of that series, with
 #                                selftests/ and version, as in kernel.sh
-#   virtiofsd-KEY                virtiofsd, for clouds' kernels, which lack 9p: the machine's files
-#                                come by virtiofs there
+#   9p-VERSION-KEY               the source of 9p, by which the machine's files come, for clouds'
+#                                kernels, which lack it
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is fetched once a day. Its
 # lines are tab-separated:
@@ -133,7 +133,7 @@ archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt
 # archive_prune: remove kernels from the cache that left the archive.
 archive_prune() {
 	local path name left
-	for path in "$CACHE"/{,new-}{debian,source}-*; do
+	for path in "$CACHE"/{,new-}{debian,source,9p}-*; do
 		[[ -d $path ]] || continue
 		name=${path##*/}
 		left=${name#new-}
@@ -152,7 +152,7 @@ archive_package() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=${1%-linked} entry=$1 suite arch version compilers rustc key files source virtiofsd=
+	local release=${1%-linked} entry=$1 suite arch version compilers rustc key files source with_9p=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$release" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
@@ -170,11 +170,10 @@ archive_kernel() {
 	cache_entry "source-$source" "$key" make_archive_source
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		key=$({ basename "$USER_EVENTS_ROOT" && recipe virtiofsd; } | cache_key)
-		cache_entry virtiofsd "$key" make_virtiofsd
-		virtiofsd=$CACHE_ENTRY/virtiofsd
+		cache_entry "9p-$source" "$(recipe 9p | cache_key)" make_9p_source
+		with_9p=$CACHE_ENTRY
 	fi
-	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && recipe archive-tree; } | cache_key)
+	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" ${with_9p:+"${with_9p##*/}"} && recipe archive-tree; } | cache_key)
 	cache_entry "debian-$entry" "$key" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$entry
 	[[ $arch != arm64 ]] || ready_arm64
@@ -198,7 +197,7 @@ make_archive_source() {
 	# shellcheck disable=SC2086 # two words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
 		step "download and unpack the source of $version" "$LOGS/source-$version" \
-		inside "$(declare -f archive_fetch archive_source)" archive_source "$series" $files ||
+		inside "$(declare -f archive_fetch archive_unpack archive_source)" archive_source "$series" $files ||
 		die "the source of $version could not be had: the log above says why."
 }
 
@@ -220,26 +219,27 @@ make_whole_source() { # SERIES RELEASE DIR
 	# shellcheck disable=SC2086 # two words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$3 \
 		step "download and unpack the source of $2" "$LOGS/source-$2" \
-		inside "$(declare -f archive_fetch archive_whole_source own_selftests)" archive_whole_source "$1" $files ||
+		inside "$(declare -f archive_fetch archive_unpack archive_whole_source own_selftests)" archive_whole_source "$1" $files ||
 		die "the source of $2 could not be had: the log above says why."
 	echo "$2" >"$3/version"
 }
 
 # archive_whole_source SERIES FILE SHA256: inside the root, fill /kernel.
 archive_whole_source() {
-	cd /tmp || return
-	archive_fetch "$2" "$3"
-	mkdir /kernel/source
-	dpkg-deb --fsys-tarfile "./${2##*/}" | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
-		tar -xC /kernel/source --strip-components=1
+	archive_unpack "$@" /kernel/source
 	cd /kernel/source || return
 	own_selftests O=/tmp/tree
 }
 
-make_virtiofsd() {
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 step "download virtiofsd" "$LOGS/virtiofsd" \
-		inside "$(declare -f archive_virtiofsd)" archive_virtiofsd ||
-		die "virtiofsd could not be had: the log above says why."
+make_9p_source() {
+	local series
+	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")
+	files=$(archive_package "linux-source-$series" "$version") || die "the archive has no source of $release, $version."
+	# shellcheck disable=SC2086 # two words
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
+		step "download and unpack 9p of $version" "$LOGS/9p-$version" \
+		inside "$(declare -f archive_fetch archive_unpack)" archive_unpack "$series" $files /kernel "linux-source-$series"/{net,fs}/9p ||
+		die "9p of $version could not be had: the log above says why."
 }
 
 make_archive_kernel() {
@@ -249,12 +249,12 @@ make_archive_kernel() {
 	chmod 755 "$1"
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
+	[[ -z $with_9p ]] || cp -r "$with_9p" "$1/$entry/9p"
 	# shellcheck disable=SC2086 # several words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$entry step "download and prepare $entry" "$LOGS/kernel-$entry" \
 		inside_compilers "$(declare -f archive_fetch archive_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version &&
 			declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
 		die "the tree of $entry could not be prepared: the log above says why."
-	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$entry/"
 }
 
 # in_compilers COMMAND..., inside_compilers TEXT COMMAND...: like in_root and inside, in the root
@@ -311,6 +311,16 @@ archive_fetch() {
 	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
 }
 
+# archive_unpack SERIES FILE SHA256 DIR [ARGUMENT...]: inside a root, unpack into DIR a source, with
+# further arguments of tar.
+archive_unpack() {
+	cd /tmp || return
+	archive_fetch "$2" "$3"
+	mkdir -p "$4"
+	dpkg-deb --fsys-tarfile "./${2##*/}" | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
+		tar -xC "$4" --strip-components=1 "${@:5}"
+}
+
 # archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what
 # preparing a tree and the kernel's own selftests of user_events need, a sixth of the source; and
 # with other headers.
@@ -320,25 +330,12 @@ archive_source() {
 		'arch/[b-w]*.[chS]' 'arch/*.dts*' 'Documentation/[a-z]*' 'tools/perf/*' 'tools/testing/selftests/[a-jm-tv-z]*'; do
 		left_out+=(--exclude="linux-source-$1/$pattern")
 	done
-	cd /tmp || return
-	archive_fetch "$2" "$3"
-	mkdir /kernel/source
-	dpkg-deb --fsys-tarfile "./${2##*/}" | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
-		tar -xC /kernel/source --strip-components=1 --anchored --wildcards "${left_out[@]}"
+	archive_unpack "${@:1:3}" /kernel/source --anchored --wildcards "${left_out[@]}"
 	[[ -z ${4:-} ]] || {
 		archive_fetch "$4" "$5"
 		dpkg-deb -x "./${4##*/}" headers
 		cp -r headers/usr/src/*/{arch,include} /kernel/source/
 	}
-}
-
-# archive_virtiofsd: inside the machine's root, put virtiofsd into /kernel.
-archive_virtiofsd() {
-	cd /tmp || return
-	apt-get -qq update
-	apt-get -qq download virtiofsd
-	dpkg-deb -x ./*.deb .
-	cp usr/libexec/virtiofsd /kernel/
 }
 
 # archive_tree RELEASE ARCH [FILE SHA256]...: inside the root of its compilers, fill /kernel.
@@ -362,7 +359,6 @@ archive_tree() {
 	# Moves the image to where newer packages have it.
 	[[ ! -e /kernel/stock/boot/vmlinuz-$release ]] ||
 		mv "/kernel/stock/boot/vmlinuz-$release" "/kernel/stock/usr/lib/modules/$release/vmlinuz.unsigned"
-	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"
 
 	echo "== prepare"
 	kdir=/kernel/stock/usr/src/linux-headers-$release
@@ -392,6 +388,15 @@ archive_tree() {
 	cp "$kdir/Module.symvers" /kernel/tree/
 	cp "$kdir/include/config/kernel.release" /kernel/tree/include/config/
 	cp "$kdir/include/generated/utsrelease.h" /kernel/tree/include/generated/
+
+	if [[ -d /kernel/9p ]]; then
+		echo "== 9p"
+		echo 'obj-m := net/9p/ fs/9p/' >/kernel/9p/Kbuild
+		make -C /kernel/tree M=/kernel/9p KCFLAGS=-g0 CONFIG_{NET_9P,NET_9P_VIRTIO,9P_FS}=m modules
+		cp /kernel/9p/{net,fs}/9p/*.ko "/kernel/stock/usr/lib/modules/$release/kernel/"
+		rm -r /kernel/9p
+	fi
+	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"
 
 	own_selftests "${make[@]}"
 	echo "$release" >/kernel/version
