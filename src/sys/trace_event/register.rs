@@ -4,6 +4,8 @@
 
 use super::super::bindings;
 use super::super::c_list;
+#[cfg(USER_EVENTS_KERNEL_6_12)]
+use super::super::c_list::Entries;
 use super::super::dyn_event::{
     DynEventOwner,
     DynEvents, //
@@ -71,6 +73,8 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             let class = (*call).class;
             (*class).fields_array = event.format.fields_array();
             let added = to_result(bindings::trace_add_event_call(call));
+            #[cfg(USER_EVENTS_KERNEL_6_12)]
+            Self::hold_files(call);
             (*class).fields_array = EMPTY_LIST.array();
             // The trace core does not report all failed allocations.
             let is_complete =
@@ -121,6 +125,35 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         unsafe {
             let file = find_file(call, symbols::top_trace_array());
             file.is_some_and(|file| !(*file.as_ptr()).ei.is_null())
+        }
+    }
+}
+
+#[cfg(USER_EVENTS_KERNEL_6_12)]
+impl<O: DynEventOwner> UnregisteredEvent<O> {
+    /// Takes the reference that an event's directory in an instance has to the event's file there.
+    /// 6.12 takes none if it has made the directory, and then had no memory for a field: the file
+    /// would be freed with the event, and used when the directory is closed.
+    ///
+    /// # Safety
+    ///
+    /// `trace_add_event_call()` must just have added `call`, under the [`EventMutexGuard`] that is
+    /// held.
+    unsafe fn hold_files(call: *mut bindings::trace_event_call) {
+        // SAFETY: The symbols were found, as there is a guard, under which the list of instances
+        // and the files do not change. An instance begins with its list entry. A new file has the
+        // trace core's reference, and that of the directory: nothing has used either yet.
+        unsafe {
+            for instance in Entries::of(symbols::trace_arrays()) {
+                let Some(file) = find_file(call, instance.cast_mut().cast()) else {
+                    continue;
+                };
+                let file = file.as_ptr();
+                if !(*file).ei.is_null() {
+                    let count = &raw mut (*file).ref_.refs.counter;
+                    Atomic::<i32>::from_ptr(count).store(2, Relaxed);
+                }
+            }
         }
     }
 }

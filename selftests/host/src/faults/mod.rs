@@ -191,8 +191,8 @@ fn wrong_with(fault: &Fault) -> Vec<String> {
     unless(!fault.tests.is_empty(), "no tests are named");
     unless(fault.old != fault.new, "nothing is changed");
     let is_debians = fault.kernel.starts_with(|c: char| c.is_ascii_digit());
-    let is_kernel =
-        is_debians || ["stock", "custom", "debug", "kcsan"].contains(&fault.kernel.as_str());
+    let is_kernel = is_debians
+        || ["stock", "custom", "debug", "kcsan", "debug-6.12"].contains(&fault.kernel.as_str());
     unless(is_kernel, "there is no such kernel");
     let applied = read(&fault.file).and_then(|text| text::with_fault(fault, &text));
     wrong.extend(applied.err());
