@@ -35,11 +35,11 @@ const LIMIT: &str = " invoked oom-killer: ";
 const REFUSED: [&str; 2] = [" page allocation failure: ", " vmalloc error: "];
 
 /// The trace core warns once of a field that it cannot define because an allocation failed.
-const UNDEFINED: &str = " at event_define_fields+";
+const UNDEFINED: &str = " event_define_fields+";
 
 /// The trace core warns once of a record that is too long for perf, for which the C implementation
 /// requests room.
-const TOO_LONG: &str = " at perf_trace_buf_alloc+";
+const TOO_LONG: &str = " perf_trace_buf_alloc+";
 
 /// Maximum distance of an allowed line and its stack. Between them are lines about the task and the
 /// machine.

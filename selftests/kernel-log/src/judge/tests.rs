@@ -326,10 +326,15 @@ fn a_stack_is_explained_near_by() {
         assert_eq!(found(&log(count), NOTHING), ["Call Trace:"], "{count}");
     }
     // A dump of registers takes more lines.
-    let warning = "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2";
-    let log = |count: usize| format!("{warning}\n{}{stack}", "one\n".repeat(count));
-    assert_eq!(found(&log(20), FAULTS), [""; 0]);
-    assert_eq!(found(&log(REGISTERS), FAULTS), ["Call Trace:"]);
+    for warning in [
+        "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2",
+        // 6.12
+        "WARNING: CPU: 0 PID: 1 at kernel/trace/trace_events.c:1 event_define_fields+0x1/0x2",
+    ] {
+        let log = |count: usize| format!("{warning}\n{}{stack}", "one\n".repeat(count));
+        assert_eq!(found(&log(20), FAULTS), [""; 0]);
+        assert_eq!(found(&log(REGISTERS), FAULTS), ["Call Trace:"]);
+    }
 }
 
 #[test]

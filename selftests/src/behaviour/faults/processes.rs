@@ -83,7 +83,9 @@ fn allocations_of_the_child_fail_at_random() {
     let (event, page) = registered("st_failing_child");
     // Low, as most forks fail before the child is made.
     faults::allow(3);
-    let (mut failed, mut made) = (0, 0);
+    let (mut failed, mut made, mut killed) = (0, 0, 0);
+    // There the memory is allocated where nothing may sleep.
+    let may_be_killed = os::is_of_6_12().is_some();
     while made < CHILDREN {
         faults::at_random(true);
         let pid = tasks::clone(0);
@@ -93,8 +95,13 @@ fn allocations_of_the_child_fail_at_random() {
             // here.
             Ok(0) => judge(&event, &page),
             Ok(pid) => {
-                made += 1;
-                assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "child {made}");
+                let ended = os::wait(pid, 0);
+                if may_be_killed && ended == Ok((pid, libc::SIGKILL)) {
+                    killed += 1;
+                } else {
+                    made += 1;
+                    assert_eq!(ended, Ok((pid, 0)), "child {made}");
+                }
             }
             Err(errno) => {
                 failed += 1;
@@ -103,7 +110,9 @@ fn allocations_of_the_child_fail_at_random() {
         }
     }
     faults::allow(0);
-    println!("  # {failed} forks failed, {made} children had all registrations");
+    println!(
+        "  # {failed} forks failed, {killed} children were killed, {made} had all registrations"
+    );
     assert!(failed > 0, "no fork failed");
     toggle(&event, &mut []);
 }
