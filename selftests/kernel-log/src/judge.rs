@@ -157,7 +157,8 @@ impl<'a> Judge<'a> {
             return true;
         }
         if let Some(message) = module::message(line) {
-            return module::is_usual(message, self.allowed.c_implementation);
+            return module::is_usual(message, self.allowed.c_implementation)
+                || (self.allowed.injected_faults && module::is_of_faults(message));
         }
         let mut reports = REPORTS.entries().filter(|entry| line.contains(entry));
         let is_of_faults =

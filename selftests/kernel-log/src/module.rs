@@ -22,6 +22,14 @@ const USUAL_BEGIN: [&str; 2] = ["cannot load: ", "module verification failed: "]
 /// The message of the C implementation, with the same prefix, about every bit that it cannot write.
 const OF_C: &str = "Fault for mm: ";
 
+/// The message about a child that 6.12 kills without memory.
+const KILLED: &str = "no memory for the registrations of ";
+
+/// Returns whether this message comes only if allocations are made to fail.
+pub(crate) fn is_of_faults(message: &str) -> bool {
+    message.starts_with(KILLED)
+}
+
 /// Returns the message, if the line is one of the module's.
 pub(crate) fn message(line: &str) -> Option<&str> {
     line.strip_prefix(BEFORE_MESSAGE)

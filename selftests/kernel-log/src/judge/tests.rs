@@ -52,6 +52,7 @@ const OF_INJECTED_FAULTS: &str = "\
 [    2.200000] selftests: vmalloc error: size 4096, failed to allocate pages
 [    2.200001] Call Trace:
 [    2.200002] Could not create directory for event one
+[    2.200003] user_events: no memory for the registrations of one[1]: killing it
 ";
 
 /// Messages of a kernel with the C implementation.
@@ -365,7 +366,7 @@ fn what_a_test_brings_about_is_allowed_while_it_runs() {
 fn what_only_faults_bring_about_is_allowed_with_faults_only() {
     assert_eq!(found(OF_INJECTED_FAULTS, FAULTS), [""; 0]);
     for allowed in [NOTHING, OF_C] {
-        assert_eq!(found(OF_INJECTED_FAULTS, allowed).len(), 7);
+        assert_eq!(found(OF_INJECTED_FAULTS, allowed).len(), 8);
     }
     // A line with more text is a report.
     let text = "BUG: KASAN: Could not create directory";
