@@ -56,6 +56,18 @@ fn judge(event: &Event, page: &Mapping) -> ! {
 /// The errors of a fork that fails.
 const REFUSED: &[Errno] = &[Errno::ENOMEM, Errno::EAGAIN];
 
+/// Waits for a child, and asserts that everything was registered in it, or, on 6.12, that it was
+/// killed: the memory is allocated there where nothing may sleep. Returns whether it ran.
+#[track_caller]
+fn wait_for_all_or_kill(pid: i32) -> bool {
+    let ended = os::wait(pid, 0);
+    if os::is_of_6_12().is_some() && ended == Ok((pid, libc::SIGKILL)) {
+        return false;
+    }
+    assert_eq!(ended, Ok((pid, 0)));
+    true
+}
+
 fn whichever_allocation_of_a_fork_fails() {
     faults::allow(0);
     let (event, page) = registered("st_failing_nth");
@@ -69,8 +81,7 @@ fn whichever_allocation_of_a_fork_fails() {
             pid
         });
         if let Ok(pid) = pid {
-            made += 1;
-            assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "fault {}", fault.number);
+            made += usize::from(wait_for_all_or_kill(pid));
         }
     })
     .include(&[Errno::ENOMEM]);
@@ -84,8 +95,6 @@ fn allocations_of_the_child_fail_at_random() {
     // Low, as most forks fail before the child is made.
     faults::allow(3);
     let (mut failed, mut made, mut killed) = (0, 0, 0);
-    // There the memory is allocated where nothing may sleep.
-    let may_be_killed = os::is_of_6_12().is_some();
     while made < CHILDREN {
         faults::at_random(true);
         let pid = tasks::clone(0);
@@ -94,15 +103,8 @@ fn allocations_of_the_child_fail_at_random() {
             // The allocations for the child's registrations could fail, but are done before it runs
             // here.
             Ok(0) => judge(&event, &page),
-            Ok(pid) => {
-                let ended = os::wait(pid, 0);
-                if may_be_killed && ended == Ok((pid, libc::SIGKILL)) {
-                    killed += 1;
-                } else {
-                    made += 1;
-                    assert_eq!(ended, Ok((pid, 0)), "child {made}");
-                }
-            }
+            Ok(pid) if wait_for_all_or_kill(pid) => made += 1,
+            Ok(_) => killed += 1,
             Err(errno) => {
                 failed += 1;
                 assert!(REFUSED.contains(&errno), "{errno:?}");
