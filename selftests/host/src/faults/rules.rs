@@ -132,7 +132,10 @@ impl Parser<'_> {
             ("-", text) if !text.is_empty() => fault.old.push(text.into()),
             ("+", text) => fault.new.push(text.into()),
             ("upsets", "") => fault.upsets = true,
-            ("tests", text) if !text.is_empty() => fault.tests = words(text),
+            // A second such line is an error.
+            ("tests", text) if !text.is_empty() && fault.tests == self.tests => {
+                fault.tests = words(text);
+            }
             ("kernel", text) if !text.is_empty() => fault.kernel = text.into(),
             ("argued", text) if !text.is_empty() => fault.argued = Some(text.into()),
             // An argument continues in the next line.
@@ -192,13 +195,16 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_told() {
-        let faults = parsed("file\nUPPER\nfault\n\tsaid why\nfile src/a.rs\n\t- a\n");
+        let faults = parsed(
+            "file\nUPPER\nfault\n\tsaid why\n\ttests one\n\ttests two\nfile src/a.rs\n\t- a\n",
+        );
         assert_eq!(
             faults.wrong,
             [
                 "list:2: not understood: UPPER",
                 "list:4: not understood: \tsaid why",
-                "list:6: not understood: \t- a",
+                "list:6: not understood: \ttests two",
+                "list:8: not understood: \t- a",
             ]
         );
     }
