@@ -273,15 +273,16 @@ impl Worker<'_> {
     }
 
     fn attach(&mut self, group: &Group) -> Option<()> {
-        // An event may be gone before its file is opened, or before the write.
-        let gone = [Errno::ENOENT, Errno::ENODEV];
+        // An event may be gone before its file is opened, or before the write, and nothing attaches
+        // to the events of a group that is being removed.
+        let gone = [Errno::ENOENT, Errno::ENODEV, Errno::EBUSY];
         let event = group.event(["st_g_same", "st_g_line"][self.random.below(2)]);
         let top = TraceInstance::top();
         if self.random.below(3) == 0 {
             let id = fs::read_to_string(top.file(&event, "id"));
             let id = allow("id", id.map_err(Errno::from), &gone)?;
             let perf = Perf::open(id.trim().parse().unwrap(), SELF, ANY_CPU);
-            let gone = [Errno::EINVAL, Errno::ENOENT, Errno::ENODEV];
+            let gone = [Errno::EINVAL, Errno::ENOENT, Errno::ENODEV, Errno::EBUSY];
             allow("perf", perf, &gone).map(drop)
         } else {
             allow("enable", top.set(&event, "enable", "1"), &gone)?;
