@@ -128,14 +128,13 @@ own_selftests() {
 # and custom, run as processes of the host. NAME-6.12, not of uml, is built from the release's own
 # source, without Rust.
 own_kernel() {
-	local name=${1%-6.12} series='' kind title recipe names fragments key text
-	[[ $name == "$1" || $name == uml* ]] || series=6.12
-	case ${name/uml*/$1} in
-	c | custom)
+	local name=${1%-6.12} kind title recipe names fragments key text
+	case $1 in
+	c | custom | c-6.12 | custom-6.12)
 		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
 		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
 		;;
-	debug | kcsan)
+	debug | kcsan | debug-6.12 | kcsan-6.12)
 		kind=$name names=("$name") fragments=(small debug "${name/debug/kasan}") recipe=(debug_kernel "$name" "${name/debug/kasan}")
 		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
@@ -145,7 +144,7 @@ own_kernel() {
 		;;
 	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, each also with -6.12, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
-	if [[ -n $series ]]; then
+	if [[ $1 == *-6.12 ]]; then
 		kind=stable-$kind names=("${names[@]/%/-6.12}") recipe+=(-6.12)
 		whole_source 6.12
 	fi

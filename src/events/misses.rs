@@ -109,7 +109,7 @@ impl Tally {
         }
     }
 
-    /// Adds the misses to those of the event, if there are any, which takes `of_event`.
+    /// Adds the misses, if there are any, to those that `of_event` returns.
     ///
     /// # Errors
     ///

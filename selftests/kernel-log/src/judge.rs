@@ -158,7 +158,7 @@ impl<'a> Judge<'a> {
         }
         if let Some(message) = module::message(line) {
             return module::is_usual(message, self.allowed.c_implementation)
-                || (self.allowed.injected_faults && module::is_of_faults(message));
+                || (self.allowed.injected_faults && module::is_of_faults(line));
         }
         let mut reports = REPORTS.entries().filter(|entry| line.contains(entry));
         let is_of_faults =

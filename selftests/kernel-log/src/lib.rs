@@ -30,4 +30,5 @@ pub use judge::{
     LOST,
     TEST, //
 };
+pub use module::is_of_faults;
 pub use prefix::kmsg_text;

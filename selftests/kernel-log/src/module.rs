@@ -25,9 +25,10 @@ const OF_C: &str = "Fault for mm: ";
 /// The message about a child that 6.12 kills without memory.
 const KILLED: &str = "no memory for the registrations of ";
 
-/// Returns whether this message comes only if allocations are made to fail.
-pub(crate) fn is_of_faults(message: &str) -> bool {
-    message.starts_with(KILLED)
+/// Returns whether the line is a message of the module that comes only if allocations are made to
+/// fail.
+pub fn is_of_faults(line: &str) -> bool {
+    message(line).is_some_and(|message| message.starts_with(KILLED))
 }
 
 /// Returns the message, if the line is one of the module's.

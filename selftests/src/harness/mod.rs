@@ -413,8 +413,7 @@ fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String>
     if module::is_given() && !options().against_c && needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = [module::says_loaded(), module::says_unloaded()];
-        // A child without memory on 6.12, see behaviour/faults/processes.rs.
-        let is_of_faults = |line: &str| faults::are_known() && line.ends_with(": killing it");
+        let is_of_faults = |line: &str| faults::are_known() && kernel_log::is_of_faults(line);
         let mut others = (said.iter()).filter(|line| !allowed.contains(line));
         if let Some(line) = others.find(|line| !is_of_faults(line)) {
             return Err(format!("the module said: {line}"));
