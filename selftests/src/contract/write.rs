@@ -191,7 +191,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        SPLIT.scenarios(&[("any_four_parts", any_four_parts)]),
+        SPLIT.scenarios(&[
+            ("any_two_parts", any_two_parts),
+            ("any_four_parts", any_four_parts),
+        ]),
         LENGTH.all(
             recorded,
             (),
@@ -483,6 +486,19 @@ fn split(places: &[usize], (): ()) {
     parts.push(rest);
     expect(write_apart(&traced.event, &parts), Ok(record.len()));
     expect(traced.recorded(payload.len()), vec![payload]);
+}
+
+fn any_two_parts() {
+    let traced = Traced::new(SPLIT_TEXT);
+    let (payload, record) = payload_and_record(&traced.event);
+    for a in 0..=record.len() {
+        let parts = [&record[..a], &record[a..]];
+        expect(write_apart(&traced.event, &parts), Ok(record.len()));
+    }
+    expect(
+        traced.recorded(payload.len()),
+        vec![payload; record.len() + 1],
+    );
 }
 
 fn any_four_parts() {
