@@ -33,6 +33,7 @@ tests!("cgroup":
     what_a_fork_takes_is_charged.needs_path(PATH),
     registering_without_end_harms_no_other.needs_path(PATH),
     what_is_added_to_threads_is_charged_to_their_process.needs_path(PATH).swapping(),
+    no_more_is_added_to_threads_that_sleep_on.needs_path(PATH).swapping(),
     no_worker_goes_on_for_the_group_of_a_process.needs_path(bpftrace::TYPES).swapping(),
     nothing_is_charged_while_others_wait_for_events.needs_path(PATH),
     long_records_leave_little_with_their_files.needs_path(PATH),
@@ -560,6 +561,39 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
         machine::drop_caches();
         cgroup::dying() <= before
     });
+}
+
+/// A thread that sleeps through many changes of an event has one work to do, not one for each.
+fn no_more_is_added_to_threads_that_sleep_on() {
+    const CHANGES: usize = 32;
+    const WORK: &str = "workqueue_execute_end";
+    let device = Device::new();
+    let event = Event::new(TEXT_OF_THREADS);
+    let group = Cgroup::new("st_cgroup_threads");
+    let mut child = sleeping_threads(&device, Some(&group));
+    let before = group.slab();
+    charge_by_enabling(&event, &child, &group, CHARGE_OF_THREADS);
+
+    let (top, tracer) = (TraceInstance::top(), TraceInstance::instance("st_cgroup_works"));
+    tracer.control(&format!("events/workqueue/{WORK}/enable"), "1");
+    let works = || {
+        let lines = tracer.lines(WORK);
+        lines.iter().filter(|line| line.contains("[user_events]")).count()
+    };
+    for change in 0..CHANGES {
+        let done = works();
+        match change % 2 {
+            0 => top.enable(&event.name),
+            _ => top.disable(&event.name),
+        }
+        // One finds that a thread has to write the bit, and one goes through the threads.
+        wait::until("the threads to be notified", || works() >= done + 2);
+    }
+    assert!(repair_pending(child.pid));
+    let grown = group.slab() - before;
+    assert!(grown < 8 * CHARGE_OF_THREADS, "{grown} bytes");
+    child.line.say(Word::End);
+    child.join();
 }
 
 /// Later allocations of a worker are not charged to the group: each work ends with `active_memcg`
