@@ -6,6 +6,7 @@
 //! (Documentation/differences.rst). Cases of that row in `contract` test what C does.
 
 mod accounting;
+mod at_probe;
 mod bit;
 mod bpf;
 mod cgroup;
@@ -96,6 +97,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         fork::TESTS,
         fork_stalled::TESTS,
         fork_at_probe::TESTS,
+        at_probe::TESTS,
         faults::calls::TESTS,
         faults::polling::TESTS,
         faults::processes::TESTS,
