@@ -13,8 +13,11 @@ use crate::kit::profile;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::fs::File;
+use std::hint;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Instant;
 
 tests!("ftrace":
     the_trace_shows_every_field,
@@ -22,6 +25,7 @@ tests!("ftrace":
     the_trace_shows_an_event_without_fields,
     records_are_byte_for_byte_what_was_written,
     a_writer_that_moves_has_its_records_in_order,
+    what_is_written_once_the_bit_is_set_is_there,
     each_attached_instance_gets_the_record,
     an_instance_that_is_not_attached_gets_nothing,
     a_filter_on_numbers,
@@ -127,6 +131,30 @@ fn a_writer_that_moves_has_its_records_in_order() {
     }
     tracer.disable(&event.name);
     assert_eq!(tracer.take_payloads(&event.name, 4), want);
+}
+
+/// The instance takes records from before the bit is set.
+fn what_is_written_once_the_bit_is_set_is_there() {
+    let event = Event::new("st_ft_seen u32 a");
+    let tracer = TraceInstance::instance("st_ft_seen");
+    for round in 0..50 {
+        let payload = [round; 4];
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let start = Instant::now();
+                while !event.bit() {
+                    assert!(start.elapsed() < wait::limit(), "the bit is not set");
+                    hint::spin_loop();
+                }
+                event.write(&payload)
+            });
+            tracer.enable(&event.name);
+            assert_eq!(writer.join().unwrap(), Ok(8), "{round}");
+        });
+        assert_eq!(tracer.take_payloads(&event.name, 4), [payload], "{round}");
+        tracer.disable(&event.name);
+        event.wait_clear();
+    }
 }
 
 fn each_attached_instance_gets_the_record() {

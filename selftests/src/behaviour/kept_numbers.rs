@@ -285,7 +285,16 @@ fn older_ones_go_with_a_reset() {
     for round in 0..2 {
         record_until_reset(&tracer, round, || ());
     }
-    // Newer events stay, and so do the buffers with their records.
+    // Newer events stay, and so do the buffers with their records; and those of a group with few.
+    let group = Group::new("st_kn_few");
+    let of_group = TraceInstance::instance("st_kn_few");
+    let user = child::fork(|_| {
+        let event = Event::new_in(&group, "st_kn_tenant u32 a");
+        of_group.enable(&event.name);
+        event.write(&[1; 4]).unwrap();
+        of_group.disable(&event.name);
+    });
+    user.join();
     let beside = TraceInstance::instance("st_kn_beside");
     let mut records = 0;
     record_until_reset(&tracer, 2, || {
@@ -293,4 +302,6 @@ fn older_ones_go_with_a_reset() {
         records += 1;
     });
     assert_eq!(beside.lines("st_kn_newest").len(), records);
+    assert_eq!(of_group.lines("st_kn_tenant").len(), 1);
+    group.remove_when_idle();
 }

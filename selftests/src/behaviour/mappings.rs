@@ -6,11 +6,13 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Unregister};
 use crate::kit::child::{self, Word};
+use crate::kit::dynamic::Probe;
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::toggle;
 use crate::kit::memory::{self, Mapping, DROPPABLE, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::stall;
 use crate::kit::swap::Swap;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
@@ -32,6 +34,7 @@ tests!("mappings":
     secret_memory_cannot_register.needs_path(SECRET),
     secret_memory_in_place_of_the_word_is_left_alone.needs_path(SECRET),
     a_page_of_perf_cannot_register.skip_if(os::is_of_6_12),
+    a_page_that_cannot_be_had_is_brought_in_a_few_times.skip_if(lacks_such_pages),
     a_page_of_perf_in_place_of_the_word_is_left_alone.skip_if(os::is_of_6_12),
     a_buffer_of_perf_that_comes_and_goes_holds_up_nothing.limit(200),
     a_page_of_a_driver_follows.needs_path(uring::PATH),
@@ -266,6 +269,29 @@ fn a_page_of_perf_cannot_register() {
         assert_eq!(result, Err(Errno::EFAULT));
         assert_eq!(page.word(0).load(Relaxed), before);
     }
+    wait_gone("st_map_perf");
+}
+
+fn lacks_such_pages() -> Option<String> {
+    os::is_of_6_12().or_else(stall::lacks_probes)
+}
+
+/// The kernel brings the page of perf in each time, and it cannot be pinned.
+fn a_page_that_cannot_be_had_is_brought_in_a_few_times() {
+    const BROUGHT_IN: &str = "st_map/st_brought_in";
+    const MOST: usize = 10;
+    let perf = Perf::of_nothing();
+    let page = Mapping::kept(1);
+    perf.cover(&page, READ_WRITE);
+    let _probe = Probe::new('p', BROUGHT_IN, "fixup_user_fault");
+    let tracer = TraceInstance::instance("st_map_brought_in");
+    tracer.control("set_event_pid", &own_pid().to_string());
+    tracer.control(&format!("events/{BROUGHT_IN}/enable"), "1");
+    let result = Data::open().register_text("st_map_perf u32 a", page.address(), 0);
+    tracer.control(&format!("events/{BROUGHT_IN}/enable"), "0");
+    assert_eq!(result, Err(Errno::EFAULT));
+    let times = tracer.lines(BROUGHT_IN).len();
+    assert!((1..=MOST).contains(&times), "{times} times");
     wait_gone("st_map_perf");
 }
 

@@ -33,6 +33,7 @@ tests!("userfaultfd" on PATH:
     other_bits_of_the_process_are_written_meanwhile,
     each_page_of_a_process_is_asked_for,
     a_page_has_its_turn_beside_many_that_come_to_be_due,
+    a_page_in_front_of_one_that_was_due_before_has_its_turn,
     a_page_that_no_handler_is_asked_for_holds_up_nothing,
     a_page_that_may_not_be_written_is_not_asked_for,
     a_kill_ends_it_without_an_answer,
@@ -347,6 +348,34 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
     });
     assert!(is_asked, "the first page is not asked for any more");
     top.disable(first);
+    guarded.child.kill();
+}
+
+/// Pages are requested by address, in rounds.
+fn a_page_in_front_of_one_that_was_due_before_has_its_turn() {
+    const NAMES: [&str; 2] = ["st_guard_front", "st_guard_behind"];
+    let _events = NAMES.map(|name| Event::new(&format!("{name} u32 a")));
+    let guarded = Guarded::of(child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(NAMES.len()));
+        for (page, name) in NAMES.iter().enumerate() {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text(&format!("{name} u32 a"), address, 0)
+                .unwrap();
+        }
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        faults.send(line, &pages);
+        line.hear(Word::End);
+    }));
+    let top = TraceInstance::top();
+    for page in [1, 0] {
+        top.enable(NAMES[page]);
+        let address = guarded.page + (page * PAGE) as u64;
+        wait::until("the page to be asked for", || {
+            guarded.faults.next_fault() == Some(address)
+        });
+    }
+    NAMES.iter().for_each(|name| top.disable(name));
     guarded.child.kill();
 }
 

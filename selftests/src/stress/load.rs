@@ -17,6 +17,7 @@ use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance, PERSISTENT};
 use crate::kit::usage::grows_by_nothing;
+use std::array;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -328,28 +329,35 @@ fn not_unloaded_while_a_listing_is_open() {
 
 fn trace_is_readable_after_unloading() {
     module::load();
-    readable_after_unloading(&TraceInstance::instance("st_load_trace"));
+    // More than an event lists by their addresses.
+    let tracers: [_; 6] =
+        array::from_fn(|number| TraceInstance::instance(&format!("st_load_trace{number}")));
+    readable_after_unloading(&tracers);
 }
 
 fn persistent_buffers_are_readable_after_unloading() {
     module::load();
-    readable_after_unloading(&TraceInstance::persistent());
+    readable_after_unloading(&[TraceInstance::persistent()]);
 }
 
 #[track_caller]
-fn readable_after_unloading(tracer: &TraceInstance) {
+fn readable_after_unloading(tracers: &[TraceInstance]) {
     let user = child::fork(|_| {
         let event = Event::new("st_load_trace u32 a");
-        tracer.enable(&event.name);
+        tracers.iter().for_each(|tracer| tracer.enable(&event.name));
         event.write(&[1; 4]).unwrap();
-        tracer.disable(&event.name);
+        tracers
+            .iter()
+            .for_each(|tracer| tracer.disable(&event.name));
     });
     user.join();
     module::unload_when_idle();
     // The type of these records can no longer be printed, and the kernel may not call into the
     // module for it. The records are taken out, as another event may get the type.
-    assert_eq!(tracer.lines("st_load_trace"), [""; 0]);
-    assert_eq!(tracer.take_all_records().len(), 0);
+    for tracer in tracers {
+        assert_eq!(tracer.lines("st_load_trace"), [""; 0]);
+        assert_eq!(tracer.take_all_records().len(), 0);
+    }
 }
 
 fn unused_persistent_events_go_with_it() {

@@ -12,7 +12,7 @@ use self::setup::*;
 use crate::harness::tests;
 use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::Event;
+use crate::kit::event::{is_listed, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::swap::{put_out, Swap};
 use crate::kit::tracefs::TraceInstance;
@@ -26,6 +26,7 @@ tests!("fork_stalled" on PATH:
     a_change_meanwhile_of_another_bit_is_in_the_child,
     a_change_of_a_page_of_its_own_is_in_the_child,
     a_change_before_another_task_forks_is_in_the_child,
+    a_change_of_a_set_without_processes_is_in_the_child,
     what_is_registered_meanwhile_is_the_childs_too,
     what_is_unregistered_meanwhile_is_not_the_childs,
     a_child_does_not_copy_a_repair_that_is_pending,
@@ -94,6 +95,36 @@ fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
     let fork = |look: Look<'_>| fork_right(look, &event);
     is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
+}
+
+/// The child has its set when the fork is stalled, and is no member of it yet. The parent gets
+/// another set by a registration, and leaves that one without members.
+fn a_change_of_a_set_without_processes_is_in_the_child() {
+    let event = Event::new("st_stalled_alone u32 a");
+    let text = format!("{} u32 a", event.name);
+    let top = TraceInstance::top();
+    let process = child::fork(|line| {
+        have_own_set(&event);
+        let other = Mapping::kept(1);
+        let forks = |address| {
+            // After these, a child checks its bits only if one was written since the last of them.
+            for _ in 0..2 {
+                let pid = clone_right(0, 0, is_clear, &event);
+                wait::until("the child's registrations to go", || !is_listed(pid));
+            }
+            clone_right(libc::CLONE_PARENT_SETTID, address, is_set, &event);
+        };
+        let change = || {
+            let index = event.data.register_text(&text, other.address(), 0);
+            assert_eq!(index, Ok(event.index));
+            top.enable(&event.name);
+            event.wait_set();
+        };
+        stall_thread(forks, change);
+        line.say(Word::Done);
+    });
+    done(process);
+    top.disable(&event.name);
 }
 
 fn what_is_registered_meanwhile_is_the_childs_too() {
