@@ -16,7 +16,7 @@ use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::wait;
-use crate::kit::{machine, module};
+use crate::kit::{machine, module, tasks};
 use std::array;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -34,6 +34,7 @@ tests!("userfaultfd" on PATH:
     each_page_of_a_process_is_asked_for,
     a_page_has_its_turn_beside_many_that_come_to_be_due,
     a_page_in_front_of_one_that_was_due_before_has_its_turn,
+    no_wait_for_a_handler_grows_long,
     a_page_that_no_handler_is_asked_for_holds_up_nothing,
     a_page_that_may_not_be_written_is_not_asked_for,
     a_kill_ends_it_without_an_answer,
@@ -376,6 +377,31 @@ fn a_page_in_front_of_one_that_was_due_before_has_its_turn() {
         });
     }
     NAMES.iter().for_each(|name| top.disable(name));
+    guarded.child.kill();
+}
+
+/// However often the handler was asked: a worker keeps the memory of the process meanwhile.
+fn no_wait_for_a_handler_grows_long() {
+    /// For eight requests, after pauses of up to 1.28 s.
+    const TIME: Duration = Duration::from_secs(6);
+    const NAME: &str = "st_guard_waits";
+    let guarded = Guarded::new(NAME, Guard::Missing);
+    let top = TraceInstance::top();
+    top.enable(NAME);
+    let (start, mut since, mut longest) = (Instant::now(), None, Duration::ZERO);
+    while start.elapsed() < TIME * machine::slowness() {
+        let is_waiting = tasks::workers_at("user_events_userfaultfd")
+            .next()
+            .is_some();
+        since = is_waiting.then(|| since.unwrap_or_else(Instant::now));
+        longest = longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
+        sleep(Duration::from_millis(2));
+    }
+    tell_time("the longest wait", longest);
+    // Each takes 80 ms at most.
+    let range = Duration::from_millis(20)..Duration::from_millis(600) * machine::slowness();
+    assert!(range.contains(&longest), "a worker waited for {longest:?}");
+    top.disable(NAME);
     guarded.child.kill();
 }
 
