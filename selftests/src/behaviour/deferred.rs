@@ -29,6 +29,8 @@ tests!("deferred":
     another_event_does_not_wait_for_many_bits,
     the_last_of_many_changes_counts,
     a_child_that_joins_where_writing_has_stopped_has_its_bits_right.skip_if(os::is_of_6_12),
+    a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right
+        .skip_if(os::is_of_6_12),
     sets_without_processes_are_passed_few_at_once.needs_path(PATH),
     each_bit_that_is_not_written_yet_is_shown_as_due,
     what_is_not_written_yet_is_shown_as_due.limit(3000),
@@ -94,7 +96,7 @@ impl ManyProcesses {
             children: Vec::new(),
         };
         for _ in 1..processes {
-            let words = &many.words;
+            let (event, words) = (&many.event, &many.words);
             let child = child::fork(|line| {
                 let sees = |value| {
                     wait::until("all words of a child", || all_are(words, count, value));
@@ -106,6 +108,12 @@ impl ManyProcesses {
                     match line.listen() {
                         Word::Set => sees(u32::MAX),
                         Word::Clear => sees(0),
+                        Word::Change => {
+                            let at = words.end() - 4;
+                            assert_eq!(event.data.register_text(&text, at, 0), Ok(event.index));
+                            line.say(Word::Changed);
+                            continue;
+                        }
                         Word::ForkSet => grandchild = fork_again(|| looks(u32::MAX)),
                         Word::ForkClear => grandchild = fork_again(|| looks(0)),
                         Word::Join => {
@@ -399,6 +407,44 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
         }
     }
     panic!("in {stopped} rounds of {MAX_ROUNDS} writing had stopped until all had forked");
+}
+
+/// Writing proceeds by the address of the set, too, and stops at one. A member that registers another
+/// bit leaves that set for a copy of it, which may have a lower address.
+fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() {
+    let cpus = os::cpus();
+    os::run_on(cpus[0]);
+    tasks::set_fifo();
+    let mut stopped = 0;
+    for _ in 0..MAX_ROUNDS {
+        // The set of a new process is a new one.
+        let mut process = child::fork(|line| {
+            let mut many = ManyProcesses::new("st_deferred_leaves", 1, 2 * PINS_AT_ONCE);
+            touch(&many.words);
+            let top = TraceInstance::top();
+            let hog = CpuHog::on(&cpus[1..]);
+            top.set(&many.event.name, "enable", "1").unwrap();
+            let address = many.words.address();
+            let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(u32::MAX);
+            let written = many.children.iter().filter(is_written).count();
+            for child in &mut many.children {
+                child.line.say(Word::Change);
+                child.line.hear(Word::Changed);
+            }
+            drop(hog);
+            many.all_see(Word::Set);
+            top.disable(&many.event.name);
+            many.all_see(Word::Clear);
+            line.send(usize::from(written < many.children.len()));
+        });
+        let has_stopped: usize = process.line.receive();
+        process.join();
+        stopped += has_stopped;
+        if stopped >= STOPPED {
+            return;
+        }
+    }
+    panic!("in {stopped} rounds of {MAX_ROUNDS} writing had stopped among the processes");
 }
 
 /// Before the work queue runs, the listing shows each bit as set or as due.
