@@ -187,7 +187,8 @@ fn the_module_does_not_go_before_work_of_a_task_has_returned() {
                 sleep(Duration::from_millis(1));
             }
         });
-        // Each thread gets work, which it does when it returns to user space.
+        // The other thread sleeps by then, and does its work when it is started.
+        sleep(Duration::from_millis(50));
         page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
         top.enable(NAME);
         let pid = std::process::id() as i32;
