@@ -8,6 +8,7 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
+use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::status::Status;
@@ -45,20 +46,23 @@ fn what_is_referred_to_is_busy_before_it_is_persistent() {
 
 /// Such an event is persistent, and needs the same capability as one with `USER_EVENT_REG_PERSIST`.
 fn a_line_that_makes_an_event_needs_the_capability() {
+    let group = Group::new("st_dyn_capable");
+    let made = format!("u:{} u32 a", group.event("st_dyn_made"));
+    dynamic::run(&made).unwrap();
     let child = child::fork(|_| {
         os::keep_capabilities(0);
-        for line in [
-            "u:st_dyn_capable u32 a",
-            "u:user_events/st_dyn_capable u32 a",
-        ] {
-            assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
+        for system in ["", "user_events/", "user_events_st_dyn_capable/"] {
+            let line = format!("u:{system}st_dyn_event u32 a");
+            assert_eq!(dynamic::run(&line), Err(Errno::EPERM), "{line}");
+            // The syntax is checked first.
+            let line = format!("u:{system}st_dyn_event u33 a");
+            assert_eq!(dynamic::run(&line), Err(Errno::EINVAL), "{line}");
         }
-        // The syntax is checked first.
-        assert_eq!(dynamic::run("u:st_dyn_capable u33 a"), Err(Errno::EINVAL));
+        let deleted = Data::open_in(&group).delete("st_dyn_made");
+        assert_eq!(deleted, Err(Errno::EPERM));
     });
     child.join();
-    assert!(!tracefs::event_exists("st_dyn_capable"));
-    assert_eq!(dynamic::user_lines(), [""; 0]);
+    assert_eq!(dynamic::user_lines(), [made]);
 }
 
 fn lines_longer_than_511_bytes_are_einval() {

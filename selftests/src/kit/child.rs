@@ -66,6 +66,15 @@ impl Line {
         assert_eq!(self.listen(), word, "the word of the other process");
     }
 
+    /// Waits for a word, follows it by `run`, and sends the word back, as [`Child::tell`] expects.
+    #[track_caller]
+    pub fn follow<T>(&mut self, word: Word, run: impl FnOnce() -> T) -> T {
+        self.hear(word);
+        let result = run();
+        self.say(word);
+        result
+    }
+
     /// Waits to be killed, in a child whose part is done.
     #[track_caller]
     pub fn wait_for_kill(&mut self) {
@@ -183,7 +192,8 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
 }
 
 impl Child {
-    /// Gives an order to a child that [serves](serve), and waits until the order is followed.
+    /// Gives an order to a child, and waits until the order is [followed](Line::follow), as one
+    /// that [serves](serve) follows all.
     #[track_caller]
     pub fn tell(&mut self, word: Word) {
         self.line.say(word);

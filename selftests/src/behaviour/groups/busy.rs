@@ -22,11 +22,10 @@ tests!("groups::busy":
     an_open_data_file_keeps_its_group,
     an_open_listing_keeps_no_group,
     a_registered_event_keeps_its_group,
-    ftrace_keeps_its_group,
+    ftrace_and_triggers_keep_their_group,
     perf_keeps_its_group,
     an_event_probe_keeps_its_group,
     a_trigger_of_another_event_keeps_its_group,
-    a_trigger_of_its_own_event_keeps_its_group,
     one_used_event_keeps_all_of_the_group,
     idle_events_go_with_their_group,
     what_is_used_in_other_groups_keeps_no_group,
@@ -107,46 +106,44 @@ fn an_open_listing_keeps_no_group() {
 }
 
 fn a_registered_event_keeps_its_group() {
-    let group = Group::new("st_g_bit");
-    let mut child = child::fork(|line| {
-        let Event { data, page, .. } = Event::new_in(&group, "st_g_event u32 a");
-        // The registration alone keeps it.
-        drop(data);
-        line.say(Word::Registered);
-        line.hear(Word::Unregister);
-        let data = Data::open_in(&group);
-        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
-        drop(data);
-        line.say(Word::Unregistered);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Registered);
-    assert_eq!(group.numbers(), [1, 1, 0]);
-    is_kept(&group);
-    child.line.say(Word::Unregister);
-    child.line.hear(Word::Unregistered);
-    goes(group);
-    // A registration that ends with its process.
-    let group = Group::new("st_g_bit");
-    let mut child = child::fork(|line| {
-        let Event { data, .. } = Event::new_in(&group, "st_g_event u32 a");
-        drop(data);
-        line.say(Word::Registered);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Registered);
-    is_kept(&group);
-    child.kill();
-    goes(group);
+    for is_killed in [false, true] {
+        println!("  # a process that is killed: {is_killed}");
+        let group = Group::new("st_g_bit");
+        let mut child = child::fork(|line| {
+            let Event { data, page, .. } = Event::new_in(&group, "st_g_event u32 a");
+            // The registration alone keeps it.
+            drop(data);
+            line.say(Word::Registered);
+            line.follow(Word::Unregister, || {
+                let data = Data::open_in(&group);
+                assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+            });
+            line.wait_for_kill();
+        });
+        child.line.hear(Word::Registered);
+        assert_eq!(group.numbers(), [1, 1, 0]);
+        is_kept(&group);
+        match is_killed {
+            true => child.kill(),
+            false => child.tell(Word::Unregister),
+        }
+        goes(group);
+    }
 }
 
-fn ftrace_keeps_its_group() {
+fn ftrace_and_triggers_keep_their_group() {
     for tracer in [TraceInstance::top(), TraceInstance::instance("st_g_ftrace")] {
-        let (group, event) = with_an_event("st_g_ftrace");
-        tracer.enable(&event);
-        is_kept(&group);
-        tracer.disable(&event);
-        goes(group);
+        for (file, on, off) in [
+            ("enable", "1", "0"),
+            ("trigger", "traceon if a == 77", "!traceon"),
+        ] {
+            println!("  # {}", tracer.path(file).display());
+            let (group, event) = with_an_event("st_g_ftrace");
+            tracer.set(&event, file, on).unwrap();
+            is_kept(&group);
+            tracer.set(&event, file, off).unwrap();
+            goes(group);
+        }
     }
 }
 
@@ -182,15 +179,6 @@ fn a_trigger_of_another_event_keeps_its_group() {
     assert!(tracefs::event_exists(&event));
     goes(group);
     goes(other);
-}
-
-fn a_trigger_of_its_own_event_keeps_its_group() {
-    let (group, event) = with_an_event("st_g_trigger");
-    let top = TraceInstance::top();
-    top.set(&event, "trigger", "traceon if a == 77").unwrap();
-    is_kept(&group);
-    top.set(&event, "trigger", "!traceon").unwrap();
-    goes(group);
 }
 
 /// A group is removed as a whole or not at all.

@@ -4,13 +4,11 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MAX_EVENTS, MAX_GROUPS};
 use crate::kit::max_events::Limit;
-use crate::kit::memory::Mapping;
 use crate::kit::tracefs;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -32,7 +30,6 @@ tests!("groups::control":
     a_saved_listing_is_written_back,
     opening_the_file_as_a_shell_does_removes_no_group,
     there_are_4096_groups_at_most.limit(600),
-    a_name_is_free_as_soon_as_its_group_is_removed,
 );
 
 /// The listed line of an unused group.
@@ -438,30 +435,4 @@ fn there_are_4096_groups_at_most() {
         assert_eq!(group::run(&lines.join("\n")), Ok(()));
     }
     assert_eq!(group::listing(), "");
-}
-
-fn a_name_is_free_as_soon_as_its_group_is_removed() {
-    let page = Mapping::kept(1);
-    for round in 0..50 {
-        let group = Group::new("st_g_again");
-        let data = Data::open_in(&group);
-        let text = ["st_g_event u32 a", "st_g_event u64 a"][round % 2];
-        assert_eq!(data.register_text(text, page.address(), 0), Ok(0));
-        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
-        drop(data);
-        // Its event is unused, whether or not the kernel has removed it by now.
-        group.remove_when_idle();
-    }
-    // An open file of another process is a use as well.
-    let group = Group::new("st_g_again");
-    let mut child = child::fork(|line| {
-        let _data = Data::open_in(&group);
-        line.say(Word::Open);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Open);
-    assert_eq!(group.remove(), Err(Errno::EBUSY));
-    child.line.say(Word::End);
-    child.join();
-    group.remove_when_idle();
 }

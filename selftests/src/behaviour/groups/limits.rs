@@ -39,6 +39,12 @@ tests!("groups::limits":
         .limit(7000),
 );
 
+/// Registers the event of this number, with a word of its own.
+fn register(data: &Data, page: &Mapping, number: u64) -> Result<u32, Errno> {
+    let text = format!("st_g_event{number} u32 a");
+    data.register_text(&text, page.address() + 4 * number, 0)
+}
+
 /// Tries to make another event in the group in each way. Returns the errors.
 fn one_more(data: &Data, group: &Group, page: &Mapping) -> [Option<Errno>; 3] {
     let last = page.end() - 4;
@@ -91,12 +97,9 @@ fn a_group_has_as_many_events_as_its_line_says() {
         let line = format!("u:{} u32 a", group.event("st_g_line"));
         wait::until("all events to go", || group.numbers()[0] == 0);
         assert_eq!(dynamic::run(&line), Ok(()));
-        let none_more = most == 1;
         let got = data.register_text("st_g_new u32 a", page.address(), 0);
-        assert_eq!(got.is_err(), none_more, "{got:?}");
-        if !none_more {
-            data.unregister_bit(page.address(), 0).unwrap();
-        }
+        assert_eq!(got.is_err(), most == 1, "{got:?}");
+        let _ = data.unregister_bit(page.address(), 0);
         drop(data);
         group.remove_when_idle();
     }
@@ -160,10 +163,8 @@ fn a_full_group_is_not_in_the_way_of_others() {
     }
     // Many events in the first group do not count, either.
     let page = Mapping::kept(1);
-    for number in 0..20u64 {
-        let text = format!("st_g_first{number} u32 a");
-        let address = page.address() + 4 * number;
-        others[2].data.register_text(&text, address, 0).unwrap();
+    for number in 0..20 {
+        register(&others[2].data, &page, number).unwrap();
     }
     let third = other.event("st_g_third");
     assert_eq!(dynamic::run(&format!("u:{third} u32 a")), Ok(()));
@@ -175,13 +176,8 @@ fn user_events_max_bounds_the_first_group_only() {
     let limit = Limit::new(1);
     let data = Data::open_in(&group);
     let page = Mapping::kept(1);
-    let register = |number: u64| {
-        let text = format!("st_g_event{number} u32 a");
-        data.register_text(&text, page.address() + 4 * number, 0)
-    };
-    for number in 0..2 {
-        assert_eq!(register(number), Ok(number as u32));
-    }
+    let register = |number| register(&data, &page, number);
+    assert_eq!([0, 1].map(register), [Ok(0), Ok(1)]);
     // Events of other groups do not count in the first group.
     let first = Event::new("st_g_first u32 a");
     let more = |bit| {
@@ -193,9 +189,7 @@ fn user_events_max_bounds_the_first_group_only() {
     limit.set(2);
     assert_eq!(more(1), Ok(1));
     limit.set(1);
-    for number in 2..4 {
-        assert_eq!(register(number), Ok(number as u32));
-    }
+    assert_eq!([2, 3].map(register), [Ok(2), Ok(3)]);
     drop(limit);
     assert_eq!(register(4), Err(Errno::EMFILE));
 }
@@ -213,10 +207,7 @@ fn of_many_threads_as_many_make_an_event_as_there_is_room_for() {
                 scope.spawn(move || {
                     let data = Data::open_in(group);
                     let register = |number: u64| {
-                        let number = EACH * thread + number;
-                        let text = format!("st_g_event{number} u32 a");
-                        let address = page.address() + 4 * number;
-                        let got = data.register_text(&text, address, 0);
+                        let got = register(&data, page, EACH * thread + number);
                         assert!(got.is_ok() || got == Err(Errno::EMFILE), "{got:?}");
                         got.is_ok()
                     };
@@ -277,10 +268,7 @@ fn a_line_changes_the_limits_of_a_group() {
     };
     let set = |options: &str| group::run(&format!("g:st_g_change {options}"));
     let (data, page) = (Data::open_in(&group), Mapping::kept(1));
-    let register = |number: u64| {
-        let text = format!("st_g_event{number} u32 a");
-        data.register_text(&text, page.address() + 4 * number, 0)
-    };
+    let register = |number| register(&data, &page, number);
     assert_eq!([0, 1].map(register), [Ok(0), Ok(1)]);
     assert_eq!(register(2), Err(Errno::EMFILE));
     assert_eq!(set("events=3"), Ok(()));
@@ -361,17 +349,15 @@ fn an_idle_event_that_goes_meanwhile_makes_room() {
 
 /// Event probes refer to these events, so the work keeps them on its list.
 fn idle_events_that_cannot_go_are_not_waited_for() {
-    const MANY: u32 = 300;
+    const MANY: u64 = 300;
     let group = Group::with("st_g_probed", &format!("events={MANY}"));
     let page = Mapping::kept(1);
     let data = Data::open_in(&group);
     for number in 0..MANY {
-        let text = format!("st_g_event{number} u32 a");
-        let address = page.address() + 4 * u64::from(number);
-        data.register_text(&text, address, 0).unwrap();
+        register(&data, &page, number).unwrap();
         let event = group.event(&format!("st_g_event{number}"));
         dynamic::run(&format!("e:st_g_probes/p{number} {event} a=$a:u32")).unwrap();
-        data.unregister_bit(address, 0).unwrap();
+        data.unregister_bit(page.address() + 4 * number, 0).unwrap();
     }
     drop(data);
     assert_eq!(group::run("g:st_g_probed events=10"), Err(Errno::EBUSY));

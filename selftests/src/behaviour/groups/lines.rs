@@ -4,25 +4,19 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{stays, Event};
-use crate::kit::group::{self, Group, GROUPS};
+use crate::kit::group::{self, Group};
 use crate::kit::memory::Mapping;
-use crate::kit::os;
 use crate::kit::tracefs::{self, TraceInstance};
-use std::fs;
 
 tests!("groups::lines":
     a_line_makes_an_event_of_a_group,
     a_line_that_names_no_group_is_einval,
-    a_line_about_a_group_needs_the_capability,
-    a_line_with_a_system_deletes_in_that_group,
-    a_line_without_a_system_deletes_in_the_first_group,
+    a_line_deletes_in_the_group_of_its_system_or_the_first,
     fields_of_a_line_that_deletes_must_match,
     what_programs_register_is_listed_with_its_system,
-    saved_listings_bring_back_groups_and_events,
     truncating_deletes_what_is_idle_in_all_groups,
     the_first_groups_lines_are_as_ever,
 );
@@ -37,12 +31,7 @@ fn a_line_makes_an_event_of_a_group() {
     assert_eq!(tracefs::events_of_tests(), [event.as_str()]);
     // The event is persistent, as in the first group.
     stays(&event);
-    fails(
-        "again",
-        "with other fields",
-        again(&event, "u64 a"),
-        Errno::EADDRINUSE,
-    );
+    assert_eq!(again(&event, "u64 a"), Err(Errno::EADDRINUSE));
     assert_eq!(dynamic::user_lines(), [line.as_str()]);
     // A program registers the same event with the same description.
     let user = Event::new_in(&group, "st_g_event u32 a; char[4] b");
@@ -89,28 +78,6 @@ fn a_line_that_names_no_group_is_einval() {
     fails("removed", &line, dynamic::run(&line), Errno::EINVAL);
 }
 
-fn a_line_about_a_group_needs_the_capability() {
-    let group = Group::new("st_g_capable");
-    let made = group.event("st_g_made");
-    again(&made, "u32 a").unwrap();
-    let child = child::fork(|_| {
-        os::keep_capabilities(0);
-        let event = group.event("st_g_event");
-        fails("no capability", "u:", again(&event, "u32 a"), Errno::EPERM);
-        fails(
-            "no capability",
-            "u33",
-            again(&event, "u33 a"),
-            Errno::EINVAL,
-        );
-        let data = Data::open_in(&group);
-        let deleted = data.delete("st_g_made");
-        fails("no capability", "delete", deleted, Errno::EPERM);
-    });
-    child.join();
-    assert_eq!(tracefs::events_of_tests(), [made]);
-}
-
 /// Makes an event of this name in the first group and in two others.
 fn three(groups: &[Group; 2]) -> [String; 3] {
     let names = [
@@ -122,45 +89,37 @@ fn three(groups: &[Group; 2]) -> [String; 3] {
     names
 }
 
-fn a_line_with_a_system_deletes_in_that_group() {
+fn a_line_deletes_in_the_group_of_its_system_or_the_first() {
     let groups = [Group::new("st_g_a"), Group::new("st_g_a_b")];
-    let there = |names: &[String; 3]| names.each_ref().map(|name| tracefs::event_exists(name));
-    let names = three(&groups);
-    for system in ["user_events_st_g", "user_events_st_g_", "other"] {
-        let line = format!("-:{system}/st_g_event");
-        fails("system", &line, dynamic::run(&line), Errno::ENOENT);
+    let in_first = "user_events/st_g_event";
+    for first in ["st_g_event", "st_g_event u32 a", in_first] {
+        let names = three(&groups);
+        let there = || names.each_ref().map(|name| tracefs::event_exists(name));
+        for system in ["user_events_st_g", "user_events_st_g_", "other"] {
+            let line = format!("-:{system}/st_g_event");
+            fails("system", &line, dynamic::run(&line), Errno::ENOENT);
+        }
+        assert_eq!(there(), [true; 3]);
+        for (name, left) in [
+            (names[1].as_str(), [true, false, true]),
+            (first, [false, false, true]),
+        ] {
+            assert_eq!(dynamic::run(&format!("-:{name}")), Ok(()), "{name}");
+            assert_eq!(there(), left, "{name}");
+        }
+        for name in [&names[1], "st_g_event", "st_g_event u32 a", in_first] {
+            let got = dynamic::run(&format!("-:{name}"));
+            fails("not there", name, got, Errno::ENOENT);
+        }
+        // A used event is not deleted.
+        let top = TraceInstance::top();
+        top.enable(&names[2]);
+        let line = format!("-:{}", names[2]);
+        assert_eq!(dynamic::run(&line), Err(Errno::EBUSY));
+        top.disable(&names[2]);
+        assert_eq!(dynamic::run(&line), Ok(()));
+        assert_eq!(there(), [false; 3]);
     }
-    assert_eq!(there(&names), [true; 3]);
-    assert_eq!(dynamic::run(&format!("-:{}", names[1])), Ok(()));
-    assert_eq!(there(&names), [true, false, true]);
-    let again = dynamic::run(&format!("-:{}", names[1]));
-    assert_eq!(again, Err(Errno::ENOENT));
-    assert_eq!(dynamic::run("-:user_events/st_g_event"), Ok(()));
-    assert_eq!(there(&names), [false, false, true]);
-    // A used event is not deleted.
-    let top = TraceInstance::top();
-    top.enable(&names[2]);
-    let line = format!("-:{}", names[2]);
-    assert_eq!(dynamic::run(&line), Err(Errno::EBUSY));
-    top.disable(&names[2]);
-    assert_eq!(dynamic::run(&line), Ok(()));
-    assert_eq!(there(&names), [false; 3]);
-}
-
-fn a_line_without_a_system_deletes_in_the_first_group() {
-    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
-    let there = |names: &[String; 3]| names.each_ref().map(|name| tracefs::event_exists(name));
-    let names = three(&groups);
-    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
-    assert_eq!(there(&names), [false, true, true]);
-    for line in [
-        "-:st_g_event",
-        "-:st_g_event u32 a",
-        "-:user_events/st_g_event",
-    ] {
-        fails("not there", line, dynamic::run(line), Errno::ENOENT);
-    }
-    assert_eq!(there(&names), [false, true, true]);
 }
 
 fn fields_of_a_line_that_deletes_must_match() {
@@ -195,64 +154,6 @@ fn what_programs_register_is_listed_with_its_system() {
     ];
     assert_eq!(lines, want);
     drop((event, first));
-}
-
-fn saved_listings_bring_back_groups_and_events() {
-    let make = || {
-        [
-            Group::with("st_g_a", "events=3 bytes_per_second=1000"),
-            Group::new("st_g_b"),
-        ]
-    };
-    let groups = make();
-    let names = three(&groups);
-    again(
-        &groups[0].event("st_g_other"),
-        "char[3] a; struct t b 5; __rel_loc u8[] c",
-    )
-    .unwrap();
-    let user = Event::new_in(&groups[1], "st_g_program u8 a");
-    let (saved_groups, saved) = (group::listing(), dynamic::user_lines());
-    assert_eq!(saved.len(), 5);
-    let formats = |names: &[String; 3]| {
-        names.each_ref().map(|name| {
-            let text = tracefs::event_format(name);
-            let lines = text.lines().filter(|line| !line.starts_with("ID: "));
-            lines.collect::<Vec<_>>().join("\n")
-        })
-    };
-    let before = formats(&names);
-    user.end();
-    for group in groups {
-        group.remove_when_idle();
-    }
-    dynamic::truncate().unwrap();
-    assert_eq!(dynamic::user_lines(), [""; 0]);
-    assert_eq!(group::listing(), "");
-    // The events cannot be made before their groups.
-    let text = saved.join("\n");
-    assert!(dynamic::run(&text).is_err());
-    dynamic::truncate().unwrap();
-    fs::write(GROUPS, saved_groups).unwrap();
-    dynamic::run(&text).unwrap();
-    let mut back = dynamic::user_lines();
-    let mut want = saved.clone();
-    back.sort();
-    want.sort();
-    assert_eq!(back, want);
-    assert_eq!(formats(&names), before);
-    let limits: Vec<_> = group::lines()
-        .iter()
-        .map(|line| line.split(" # ").next().unwrap().to_string())
-        .collect();
-    let want = [
-        "g:st_g_a events=3 bytes_per_second=1000",
-        "g:st_g_b events=1024",
-    ];
-    assert_eq!(limits, want);
-    drop(["st_g_a", "st_g_b"].map(Group::of_name));
-    assert_eq!(dynamic::user_lines(), ["u:st_g_event u32 a"]);
-    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
 }
 
 /// All idle events are deleted or none: a used one keeps the others.

@@ -6,10 +6,9 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, PERSIST, REGISTRATIONS};
 use crate::kit::cgroup::{self, Cgroup};
-use crate::kit::child::{self, Word};
+use crate::kit::child::{self, Line, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::event::Event;
 use crate::kit::group::{Group, GROUPS};
 use crate::kit::memory::Mapping;
 use crate::kit::restriction::become_root_of_a_namespace;
@@ -19,67 +18,22 @@ use crate::kit::transfer::{receive_file, send_file};
 use crate::kit::{os, tasks, wait};
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 tests!("groups::tasks":
-    a_child_has_the_registrations_of_its_parent,
     a_child_alone_keeps_the_group,
-    executing_a_program_ends_what_was_registered,
-    threads_register_in_several_groups_at_once,
     a_file_that_is_passed_on_is_of_its_group,
     a_process_in_other_namespaces_uses_the_group_of_its_file,
     memory_is_charged_to_the_cgroup_that_registers.needs_path(cgroup::PATH),
     groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
 );
 
-fn a_child_has_the_registrations_of_its_parent() {
-    let group = Group::new("st_g_fork");
-    let event = Event::new_in(&group, "st_g_event u32 a");
-    // An event of the same name in the first group, which must not be confused with it.
-    let first = Event::new("st_g_event u32 a");
-    let mut children = vec![fork(&event), fork(&event)];
-    children[0].tell(Word::Fork);
-    toggle(&event, &mut children);
-    tell(&mut children, Word::Unregister);
-    tell(&mut children, Word::Register);
-    tell(&mut children, Word::RegisterSecond);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    tell(&mut children, Word::SecondSet);
-    top.disable(&event.name);
-    tell(&mut children, Word::SecondClear);
-    toggle(&event, &mut children);
-    assert!(!first.bit());
-    let lines = fs::read_to_string(REGISTRATIONS).unwrap();
-    let its = lines
-        .lines()
-        .filter(|line| line.starts_with("user_events_st_g_fork/st_g_event "));
-    // One of the parent, and two of each of three descendants.
-    assert_eq!(its.count(), 7, "{lines}");
-    // A child's write to its parent's file is recorded in the group.
-    let tracer = TraceInstance::instance("st_g_fork");
-    tracer.enable(&event.name);
-    event.wait_set();
-    let writer = child::fork(|_| assert_eq!(event.write(&[5; 4]), Ok(8)));
-    writer.join();
-    assert_eq!(tracer.take_payloads(&event.name, 4), [[5; 4]]);
-    tracer.disable(&event.name);
-    end(children);
-}
-
 fn a_child_alone_keeps_the_group() {
     let group = Group::new("st_g_orphan");
     let Event {
         data, page, name, ..
     } = Event::new_in(&group, "st_g_event u32 a");
-    let mut child = child::fork(|line| {
-        line.say(Word::Forked);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Forked);
+    let child = child::fork(Line::wait_for_kill);
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     drop(data);
     // The child alone has the file and the registration.
@@ -92,55 +46,8 @@ fn a_child_alone_keeps_the_group() {
     });
     assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
     top.disable(&name);
-    child.line.say(Word::End);
-    child.join();
-    group.remove_when_idle();
-}
-
-fn executing_a_program_ends_what_was_registered() {
-    let group = Group::new("st_g_exec");
-    let mut child = child::fork(|line| {
-        let _event = Event::new_in(&group, "st_g_event u32 a");
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
-        panic!("exec: {}", Command::new("sleep").arg("10000").exec());
-    });
-    child.line.hear(Word::Registered);
-    assert_eq!(group.remove(), Err(Errno::EBUSY));
-    child.line.say(Word::Exec);
-    wait_gone(&group.event("st_g_event"));
-    group.remove_when_idle();
     child.kill();
-}
-
-fn threads_register_in_several_groups_at_once() {
-    const ROUNDS: usize = 100;
-    let groups = [
-        Group::new("st_g_a"),
-        Group::new("st_g_b"),
-        Group::new("st_g_c"),
-    ];
-    let page = Mapping::kept(1);
-    thread::scope(|scope| {
-        for (at, group) in groups.iter().enumerate() {
-            for thread in 0..2 {
-                let page = &page;
-                // The name is the same in all groups, the fields differ.
-                let text = format!("st_g_same u32 a{at}");
-                let address = page.address() + 64 * (2 * at + thread) as u64;
-                scope.spawn(move || {
-                    for _ in 0..ROUNDS {
-                        let data = Data::open_in(group);
-                        assert_eq!(data.register_text(&text, address, 0), Ok(0));
-                        let format = tracefs::event_format(&group.event("st_g_same"));
-                        assert!(format.contains(&format!("field:u32 a{at};")), "{format}");
-                        assert_eq!(data.unregister_bit(address, 0), Ok(()));
-                    }
-                });
-            }
-        }
-    });
-    groups.into_iter().for_each(Group::remove_when_idle);
+    group.remove_when_idle();
 }
 
 fn a_file_that_is_passed_on_is_of_its_group() {
@@ -164,7 +71,7 @@ fn a_file_that_is_passed_on_is_of_its_group() {
             assert_eq!(got, Err(Errno::EADDRINUSE));
         }
         line.say(Word::Written);
-        line.hear(Word::End);
+        line.wait_for_kill();
     });
     for group in &groups {
         // From here on only the child has this file.
@@ -178,8 +85,6 @@ fn a_file_that_is_passed_on_is_of_its_group() {
     // One file of this process's event, one of the child.
     assert!(groups.iter().all(|group| group.numbers() == [1, 1, 2]));
     traced.iter().for_each(Traced::detach);
-    child.line.say(Word::End);
-    child.join();
 }
 
 /// Unshares the namespaces of users, mounts and cgroups, and that of processes for its children.
@@ -217,10 +122,10 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
             });
             assert_eq!(data.write(0, &[9; 4]), Ok(8));
             line.say(Word::Written);
-            line.hear(Word::Unregister);
-            assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
-            assert_eq!(data.delete("st_g_event"), Err(Errno::EBUSY));
-            line.say(Word::Unregistered);
+            line.follow(Word::Unregister, || {
+                assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+                assert_eq!(data.delete("st_g_event"), Err(Errno::EBUSY));
+            });
             line.hear(Word::End);
         });
         inner.join();
@@ -242,8 +147,7 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     assert_eq!(tracer.take_payloads(&event, 4), [[9; 4]]);
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     tracer.disable(&event);
-    child.line.say(Word::Unregister);
-    child.line.hear(Word::Unregistered);
+    child.tell(Word::Unregister);
     // The file alone keeps the group.
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     child.line.say(Word::End);
@@ -264,29 +168,27 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
         };
         let page = Mapping::kept(1);
         line.say(Word::Entered);
-        line.hear(Word::Register);
-        for event in 0..EVENTS {
-            let text = format!("st_g_event{event} u32 a; u64 b");
-            data.register_text(&text, page.address() + 4 * event, 0)
-                .unwrap();
-        }
-        line.say(Word::Registered);
-        line.hear(Word::End);
+        line.follow(Word::Register, || {
+            for event in 0..EVENTS {
+                let text = format!("st_g_event{event} u32 a; u64 b");
+                data.register_text(&text, page.address() + 4 * event, 0)
+                    .unwrap();
+            }
+        });
+        line.wait_for_kill();
     });
     let data = Data::open_in(&group);
     send_file(&mine, &data.file);
     child.line.hear(Word::Entered);
     let before = cgroup.slab();
-    child.line.say(Word::Register);
-    child.line.hear(Word::Registered);
+    child.tell(Word::Register);
     // As for events of the first group: see `cgroup::events_are_charged`.
     let least = 500 * EVENTS as i64;
     wait::until("its cgroup to be charged", || {
         cgroup.slab() - before >= least
     });
     assert_eq!(group.numbers(), [EVENTS, EVENTS, 1]);
-    child.line.say(Word::End);
-    child.join();
+    child.kill();
     drop(data);
     group.remove_when_idle();
     wait::until("the charge to go", || {
@@ -301,26 +203,20 @@ fn groups_are_charged_to_the_cgroup_that_makes_them() {
     let mut child = child::fork(|line| {
         cgroup.enter();
         line.say(Word::Entered);
-        line.hear(Word::Make);
-        let groups: Vec<_> = (0..GROUPS)
-            .map(|number| Group::with(&format!("st_g_made{number}"), "events=1"))
-            .collect();
-        line.say(Word::Made);
-        line.hear(Word::Remove);
-        drop(groups);
-        line.say(Word::Removed);
-        line.hear(Word::End);
+        let groups: Vec<_> = line.follow(Word::Make, || {
+            (0..GROUPS)
+                .map(|number| Group::with(&format!("st_g_made{number}"), "events=1"))
+                .collect()
+        });
+        line.follow(Word::Remove, || drop(groups));
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     let before = cgroup.slab();
-    child.line.say(Word::Make);
-    child.line.hear(Word::Made);
+    child.tell(Word::Make);
     wait::until("the maker's cgroup to be charged", || {
         cgroup.slab() - before >= 2000 * GROUPS
     });
-    child.line.say(Word::Remove);
-    child.line.hear(Word::Removed);
+    child.tell(Word::Remove);
     wait::until("the charge to go", || cgroup.slab() - before < 500 * GROUPS);
-    child.line.say(Word::End);
-    child.join();
 }
