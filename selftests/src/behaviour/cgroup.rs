@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, Register, MULTI_FORMAT};
 use crate::kit::cgroup::{self, Cgroup, PATH};
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::dynamic;
-use crate::kit::errno::Errno;
+use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::lock_trace::{self, is_of, LockTrace, LOCKS, UNLOCKS};
@@ -16,6 +16,7 @@ use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::poll;
 use crate::kit::swap::Device;
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::unprivileged::Access;
 use crate::kit::{os, tasks, wait};
 use crate::tools::bpftrace;
 use std::collections::BTreeMap;
@@ -80,30 +81,27 @@ fn long_records_leave_little_with_their_files() {
             })
             .collect();
         line.say(Word::Registered);
-        line.hear(Word::Write);
-        for data in &files {
-            // The memory kept after each write is too small for the next one. The last record is
-            // too large for any buffer.
-            for length in [2000, 3900] {
-                assert_eq!(data.write(0, &vec![0; length]), Ok(4 + length));
+        line.follow(Word::Write, || {
+            for data in &files {
+                // The memory kept after each write is too small for the next one. The last record
+                // is too large for any buffer.
+                for length in [2000, 3900] {
+                    assert_eq!(data.write(0, &vec![0; length]), Ok(4 + length));
+                }
+                assert_eq!(data.write(0, &[0; 60_000]), Err(Errno::E2BIG));
             }
-            assert_eq!(data.write(0, &[0; 60_000]), Err(Errno::E2BIG));
-        }
-        line.say(Word::Written);
-        line.hear(Word::Exit);
+        });
+        line.wait_for_kill();
     });
     child.line.hear(Word::Registered);
     // Without a PID filter, a record is read directly into the trace buffer.
     tracer.control("set_event_pid", &child.pid.to_string());
     let kernel = || group.number("memory.stat", "kernel");
     let before = kernel();
-    child.line.say(Word::Write);
-    child.line.hear(Word::Written);
+    child.tell(Word::Write);
     let left = (kernel() - before) / FILES as i64;
     println!("  # {left} bytes for a file");
     assert!(left < BYTES, "{left} bytes for a file");
-    child.line.say(Word::Exit);
-    child.join();
     tracer.disable(&event.name);
 }
 
@@ -143,24 +141,20 @@ fn registrations_are_charged() {
         group.enter();
         let data = Data::open();
         line.say(Word::Entered);
-        line.hear(Word::Register);
-        register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
-        line.say(Word::Registered);
-        line.hear(Word::Unregister);
-        for bit in 0..BITS as u64 {
-            let address = page.address() + 4 * (bit / 32);
-            data.unregister_bit(address, (bit % 32) as u8).unwrap();
-        }
-        line.say(Word::Unregistered);
-        line.hear(Word::Register);
-        register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
-        line.say(Word::Registered);
-        line.hear(Word::Exit);
+        let register = || register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
+        line.follow(Word::Register, register);
+        line.follow(Word::Unregister, || {
+            for bit in 0..BITS as u64 {
+                let address = page.address() + 4 * (bit / 32);
+                data.unregister_bit(address, (bit % 32) as u8).unwrap();
+            }
+        });
+        line.follow(Word::Register, register);
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
-    child.line.say(Word::Register);
-    child.line.hear(Word::Registered);
+    child.tell(Word::Register);
     // The kernel updates the statistics of a group only now and then.
     let bits = BITS as i64;
     let grown = || group.slab() - before;
@@ -179,14 +173,11 @@ fn registrations_are_charged() {
         most.as_ref().is_none_or(|(_, more)| *more < bits / 2),
         "objects that are not charged: {most:?}"
     );
-    child.line.say(Word::Unregister);
-    child.line.hear(Word::Unregistered);
+    child.tell(Word::Unregister);
     charge_goes(&group, before, bits * 10);
-    child.line.say(Word::Register);
-    child.line.hear(Word::Registered);
+    child.tell(Word::Register);
     wait::until("the group to be charged", || grown() >= bits * BYTES.start);
-    child.line.say(Word::Exit);
-    child.join();
+    child.kill();
     charge_goes(&group, before, bits * 10);
     register_bits(&event.data, "st_cgroup_bits u32 a", &event.page, 1);
     toggle(&event, &mut []);
@@ -200,26 +191,24 @@ fn events_are_charged() {
         let data = Data::open();
         let page = Mapping::kept(2);
         line.say(Word::Entered);
-        line.hear(Word::Register);
-        for event in 0..EVENTS {
-            let text = format!("st_cgroup_event{event} u32 a; u64 b");
-            let address = page.address() + 4 * event as u64;
-            data.register_text(&text, address, 0).unwrap();
-        }
-        line.say(Word::Registered);
-        line.hear(Word::Exit);
+        line.follow(Word::Register, || {
+            for event in 0..EVENTS {
+                let text = format!("st_cgroup_event{event} u32 a; u64 b");
+                let address = page.address() + 4 * event as u64;
+                data.register_text(&text, address, 0).unwrap();
+            }
+        });
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     let before = group.slab();
-    child.line.say(Word::Register);
-    child.line.hear(Word::Registered);
+    child.tell(Word::Register);
     let events = EVENTS as i64;
     let grown = || group.slab() - before;
     wait::until("the group to be charged", || grown() >= events * 500);
     println!("  # {} bytes of the group for an event", grown() / events);
     assert!(grown() < events * 8000, "{} bytes", grown());
-    child.line.say(Word::Exit);
-    child.join();
+    child.kill();
     charge_goes(&group, before, events * 100);
 }
 
@@ -233,39 +222,33 @@ fn files_that_are_waited_for_are_charged() {
         os::allow_open_files(2 * FILES as u64);
         group.enter();
         line.say(Word::Entered);
-        line.hear(Word::Open);
         let open = || {
             let (data, page) = (Data::open(), event.page.address());
             data.register_text("st_cgroup_poll u32 a", page, 1).unwrap();
             data.unregister_bit(page, 1).unwrap();
             data
         };
-        let files: Vec<_> = (0..FILES).map(|_| open()).collect();
-        line.say(Word::Opened);
-        line.hear(Word::Poll);
+        let files: Vec<_> = line.follow(Word::Open, || (0..FILES).map(|_| open()).collect());
         let has_changed = |data: &Data| poll::has_changed(&data.file);
-        assert!(!files.iter().any(has_changed));
-        line.say(Word::Polled);
-        line.hear(Word::Close);
-        drop(files);
-        for _ in 0..4 * FILES {
-            assert!(!has_changed(&open()));
-        }
-        line.say(Word::Closed);
-        line.hear(Word::Exit);
+        line.follow(Word::Poll, || assert!(!files.iter().any(has_changed)));
+        line.follow(Word::Close, || {
+            drop(files);
+            for _ in 0..4 * FILES {
+                assert!(!has_changed(&open()));
+            }
+        });
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
-    child.line.say(Word::Open);
-    child.line.hear(Word::Opened);
+    child.tell(Word::Open);
     let files = FILES as i64;
     let grown = || group.slab() - before;
     // More than the kernel's own memory for an open file.
     wait::until("the group to be charged", || grown() >= files * 500);
     let opened = grown();
     println!("  # {} bytes of the group for an open file", opened / files);
-    child.line.say(Word::Poll);
-    child.line.hear(Word::Polled);
+    child.tell(Word::Poll);
     let more = grown() - opened;
     assert!(more < files * 6, "{more} bytes for polls");
     let most = uncharged_since(&objects);
@@ -279,13 +262,11 @@ fn files_that_are_waited_for_are_charged() {
         most.as_ref().is_none_or(|(_, more)| *more < files / 2),
         "objects that are not charged: {most:?}"
     );
-    child.line.say(Word::Close);
-    child.line.hear(Word::Closed);
+    child.tell(Word::Close);
     // The descriptor table stays. Memory left behind by each closed file would be five times as
     // much, as five times `FILES` were opened.
     charge_goes(&group, before, files * 40);
-    child.line.say(Word::Exit);
-    child.join();
+    child.kill();
     toggle(&event, &mut []);
 }
 
@@ -316,20 +297,19 @@ fn events_of_100_fields_are_charged() {
         let page = Mapping::kept(1);
         let texts: Vec<CString> = (0..EVENTS).map(text_of_100_fields).collect();
         line.say(Word::Entered);
-        line.hear(Word::Register);
-        for (event, text) in texts.iter().enumerate() {
-            let address = page.address() + 4 * event as u64;
-            let request = Register::new(address, text.as_ptr() as u64);
-            data.register(&request).unwrap();
-        }
-        line.say(Word::Registered);
-        line.hear(Word::Exit);
+        line.follow(Word::Register, || {
+            for (event, text) in texts.iter().enumerate() {
+                let address = page.address() + 4 * event as u64;
+                let request = Register::new(address, text.as_ptr() as u64);
+                data.register(&request).unwrap();
+            }
+        });
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     machine::forget_free_objects();
     let (before, caches) = (group.slab(), machine::slab_bytes());
-    child.line.say(Word::Register);
-    child.line.hear(Word::Registered);
+    child.tell(Word::Register);
     let events = EVENTS as i64;
     // The growth of each slab cache, in bytes per event.
     let grown = || {
@@ -353,8 +333,7 @@ fn events_of_100_fields_are_charged() {
     // The texts, of more than 2048 bytes, take 4096.
     assert!(charged > 4096 + OF_100_FIELDS, "{charged} bytes");
     assert!(all_is_charged, "{charged} bytes charged of {grown:?}");
-    child.line.say(Word::Exit);
-    child.join();
+    child.kill();
     charge_goes(&group, before, events * 100);
 }
 
@@ -367,60 +346,71 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     let mut child = child::fork(|line: &mut Line| {
         group.enter();
         line.say(Word::Entered);
-        line.hear(Word::Change);
-        event.unregister().unwrap();
-        line.say(Word::Changed);
-        line.hear(Word::Exit);
+        line.follow(Word::Change, || event.unregister().unwrap());
+        line.wait_for_kill();
     });
     child.line.hear(Word::Entered);
     let bits = BITS as i64;
     let before = group.slab();
-    child.line.say(Word::Change);
-    child.line.hear(Word::Changed);
+    child.tell(Word::Change);
     let grown = || group.slab() - before;
     wait::until("the group to be charged", || grown() >= bits * BYTES.start);
     assert!(grown() < bits * MAX_BYTES, "{} bytes", grown());
-    child.line.say(Word::Exit);
-    child.join();
+    child.kill();
     // An event lists its registrations in leaves, by address. Leaves allocated for the copies stay
     // if some of the parent's registrations have moved into them: 16 bytes for each of the
     // parent's, if a leaf is half full, while a copy takes more than a hundred.
     charge_goes(&group, before, bits * 30);
 }
 
+/// The child is an ordinary user. It registers on one file, or on a new one each time: each file has
+/// a table of its own.
 fn registering_without_end_harms_no_other() {
-    let event = Event::new("st_cgroup_limit u32 a");
+    const TEXT: &str = "st_cgroup_limit u32 a";
+    let _access = Access::given();
+    let event = Event::new(TEXT);
     let mut others = vec![fork(&event)];
-    let group = Cgroup::new("st_cgroup_limit");
-    group.set("memory.max", "4M");
-    let count = Mapping::shared(1);
-    let mut child = child::fork(|_| {
-        group.enter();
-        let data = Data::open();
-        let page = Mapping::kept(16);
-        let mut result = Ok(0);
-        for bit in 0..16 * 4096 * 8u64 {
-            let address = page.address() + 4 * (bit / 32);
-            result = data.register_text("st_cgroup_limit u32 a", address, (bit % 32) as u8);
-            if result.is_err() {
-                break;
-            }
-            count.word(0).fetch_add(1, Ordering::Relaxed);
+    for on_new_files in [false, true] {
+        let group = Cgroup::new("st_cgroup_limit");
+        group.set("memory.max", ["4M", "8M"][usize::from(on_new_files)]);
+        let count = Mapping::shared(1);
+        let mut child = child::fork(|_| {
+            group.enter();
+            os::allow_open_files(500_000);
+            os::become_unprivileged();
+            let page = Mapping::kept(16);
+            let mut files = vec![Data::open()];
+            let mut register = |bit: u64| -> Result<()> {
+                if on_new_files {
+                    files.push(Data::try_open()?);
+                }
+                let address = page.address() + 4 * (bit / 32);
+                files[files.len() - 1].register_text(TEXT, address, (bit % 32) as u8)?;
+                count.word(0).fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            let failed = (0..16 * 4096 * 8).find_map(|bit| register(bit).err());
+            let known = [Some(Errno::ENOMEM), Some(Errno::EFAULT)];
+            assert!(
+                known[..1 + usize::from(on_new_files)].contains(&failed),
+                "{failed:?}"
+            );
+        });
+        // The others follow while the child registers, and afterwards.
+        for _ in 0..3 {
+            toggle(&event, &mut others);
         }
-        assert_eq!(result, Err(Errno::ENOMEM), "without end");
-    });
-    // The others follow while the child registers, and afterwards.
-    for _ in 0..3 {
+        let status = child.wait();
+        // Either a call failed, or the OOM killer ended the child.
+        assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
+        let registered = count.word(0).load(Ordering::Relaxed);
+        let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
+        let what = format!("on new files: {on_new_files}, {how} after {registered} registrations");
+        println!("  # {what}");
+        assert!(registered > 1000, "{what}");
+        charge_goes(&group, 0, 1 << 20);
         toggle(&event, &mut others);
     }
-    let status = child.wait();
-    // Either the call failed, or the OOM killer ended the child.
-    assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
-    let registered = count.word(0).load(Ordering::Relaxed);
-    let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
-    println!("  # {how} after {registered} registrations");
-    assert!(registered > 1000, "after {registered} registrations");
-    toggle(&event, &mut others);
     let another = Event::new("st_cgroup_another u32 a");
     toggle(&another, &mut []);
     tell(&mut others, Word::Unregister);
@@ -574,11 +564,17 @@ fn no_more_is_added_to_threads_that_sleep_on() {
     let before = group.slab();
     charge_by_enabling(&event, &child, &group, CHARGE_OF_THREADS);
 
-    let (top, tracer) = (TraceInstance::top(), TraceInstance::instance("st_cgroup_works"));
+    let (top, tracer) = (
+        TraceInstance::top(),
+        TraceInstance::instance("st_cgroup_works"),
+    );
     tracer.control(&format!("events/workqueue/{WORK}/enable"), "1");
     let works = || {
         let lines = tracer.lines(WORK);
-        lines.iter().filter(|line| line.contains("[user_events]")).count()
+        lines
+            .iter()
+            .filter(|line| line.contains("[user_events]"))
+            .count()
     };
     for change in 0..CHANGES {
         let done = works();

@@ -13,7 +13,6 @@ use crate::kit::machine::Log;
 use crate::kit::memory::{Mapping, READ};
 use crate::kit::os;
 use crate::kit::perf::Perf;
-use crate::kit::status::Status;
 use crate::kit::tracefs::{self, formats_of, TraceInstance};
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::wait;
@@ -27,10 +26,8 @@ tests!("unprivileged":
     has_no_access_at_first,
     access_to_data_is_enough_to_register_and_write,
     events_belong_to_root_whatever_user_makes_them,
-    registers_on_a_file_opened_by_root,
     deletes_what_is_not_persistent,
     deleting_asks_for_the_capability_only_where_it_matters.needs_path("/sys/kernel/security"),
-    reads_the_status_file_if_allowed,
     better_than_c_10_no_error_is_logged.limit(300),
 );
 
@@ -146,27 +143,6 @@ fn events_belong_to_root_whatever_user_makes_them() {
     user.join();
 }
 
-fn registers_on_a_file_opened_by_root() {
-    // Access is checked when the file is opened.
-    let data = Data::open();
-    let mut user = fork_unprivileged(|line| {
-        let page = Mapping::kept(1);
-        data.register_text("st_user_passed u32 a", page.address(), 0)
-            .unwrap();
-        line.say(Word::Registered);
-        wait::until("the bit to be set", || {
-            page.word(0).load(Ordering::Relaxed) == 1
-        });
-        assert_eq!(data.write(0, &[1; 4]), Ok(8));
-    });
-    user.line.hear(Word::Registered);
-    let tracer = TraceInstance::instance("st_user_passed");
-    tracer.enable("st_user_passed");
-    user.join();
-    assert_eq!(tracer.take_payloads("st_user_passed", 4), [[1; 4]]);
-    tracer.disable("st_user_passed");
-}
-
 fn deletes_what_is_not_persistent() {
     let _access = Access::given();
     dynamic::run("u:st_user_persists u32 a").unwrap();
@@ -219,22 +195,6 @@ fn deleting_asks_for_the_capability_only_where_it_matters() {
     instance.disable(asked);
     drop(instance);
     drop(probe);
-}
-
-fn reads_the_status_file_if_allowed() {
-    let _access = Access::given();
-    let _root = Event::new("st_user_listed u32 a");
-    let user = fork_unprivileged(|_| {
-        let _mine = Event::new("st_user_mine u32 a");
-        let names = ["st_user_listed", "st_user_mine"];
-        let mut status = Status::now();
-        status.events.sort();
-        assert_eq!(status.names(), names);
-        // The owner of the file may not write it either.
-        let got = fs::write(STATUS, "x").map_err(Errno::from);
-        assert_eq!(got, Err(Errno::EACCES));
-    });
-    user.join();
 }
 
 /// How often each mistake is made. Rate-limited messages, ten in five seconds, would show, and so

@@ -4,9 +4,8 @@
 
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
-use crate::kit::cgroup::Cgroup;
 use crate::kit::child::{self, Word};
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, toggle};
 use crate::kit::latency::Latencies;
@@ -19,58 +18,8 @@ use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{dynamic, os, wait};
 use std::collections::BTreeSet;
 use std::fs;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Barrier;
 use std::thread;
-
-pub fn exhausts_no_memory_but_its_own() {
-    let _access = Access::given();
-    let event = Event::new("st_evil_files u32 a");
-    let mut others = vec![fork(&event)];
-    let group = Cgroup::new("st_evil_files");
-    group.set("memory.max", "8M");
-    let count = Mapping::shared(1);
-    let mut user = child::fork(|_| {
-        group.enter();
-        os::allow_open_files(500_000);
-        os::become_unprivileged();
-        // Each file has a table of its own and registers another bit.
-        let page = Mapping::kept(16);
-        let mut files = Vec::new();
-        let mut register = |number: u64| -> Result<()> {
-            let data = Data::try_open()?;
-            let address = page.address() + 4 * (number / 32);
-            data.register_text("st_evil_files u32 a", address, (number % 32) as u8)?;
-            files.push(data);
-            Ok(())
-        };
-        let mut result = Ok(());
-        for number in 0..16 * 4096 * 8 {
-            result = register(number);
-            if result.is_err() {
-                break;
-            }
-            count.word(0).fetch_add(1, SeqCst);
-        }
-        assert!(
-            matches!(result, Err(Errno::ENOMEM | Errno::EFAULT)),
-            "{result:?}"
-        );
-    });
-    for _ in 0..3 {
-        toggle(&event, &mut others);
-    }
-    let status = user.wait();
-    // Either a call failed, or the OOM killer ended the process.
-    assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
-    let opened = count.word(0).load(SeqCst);
-    let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
-    println!("  # {how} after {opened} files");
-    assert!(opened > 1000, "after {opened} files");
-    wait::until("the charge to go", || group.slab() < 1 << 20);
-    toggle(&event, &mut others);
-    end(others);
-}
 
 pub fn fills_the_table_and_loses_it_with_its_process() {
     const MAX_EVENTS: usize = 300;

@@ -4,7 +4,7 @@
 //! them, and the tests of that:
 //!
 //! - exhaust memory: all of it is charged to the user's control group
-//!   (`exhausts_no_memory_but_its_own`, `cgroup::*`)
+//!   (`cgroup::*`)
 //! - fill the event table: there is a limit; the listing of registrations shows the process, and
 //!   its events end with it (`fills_the_table_and_loses_it_with_its_process`, `max_events::*`)
 //! - flood the log: the module logs nothing that a user can cause
@@ -21,10 +21,9 @@
 //!   pinned only for that moment (`writes_and_pins_no_page_of_others`, `page_kinds::*`,
 //!   `huge_pages::*`; after each test no page may be pinned)
 //! - reach another group of events: an open file belongs to one group, and so does all that is done
-//!   by it (`sees_and_deletes_nothing_of_other_groups`,
-//!   `writes_nothing_into_events_of_other_groups`, `groups::apart::*`)
-//! - use up what other groups have: each group has limits of its own
-//!   (`fills_its_group_and_no_other`, `groups::limits::*`, `groups::rate::*`)
+//!   by it (`reaches_nothing_of_other_groups`, `groups::apart::*`)
+//! - use up what other groups have: each group has limits of its own (`groups::limits::*`,
+//!   `groups::rate::*`)
 //! - spoil a recording of others: a group takes only names that all tools read (`groups::names::*`,
 //!   `tools::names::a_tenant_spoils_no_recording`)
 //! - take the place of another group's event: no name of a group ends like the systems of formats
@@ -39,32 +38,23 @@ mod setuid;
 mod texts;
 
 use crate::harness::tests;
-use crate::kit::{cgroup, userfault};
+use crate::kit::userfault;
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
-use groups::{
-    bad_calls_in_a_group_change_nothing, fills_its_group_and_no_other,
-    sees_and_deletes_nothing_of_other_groups, takes_no_place_of_another_group,
-    writes_nothing_into_events_of_other_groups,
-};
+use groups::{reaches_nothing_of_other_groups, takes_no_place_of_another_group};
 use limits::{
-    arguments_that_never_come_hold_up_no_other, exhausts_no_memory_but_its_own,
-    fills_the_table_and_loses_it_with_its_process,
+    arguments_that_never_come_hold_up_no_other, fills_the_table_and_loses_it_with_its_process,
 };
 use setuid::writes_nothing_into_a_program_with_roots_rights;
 use texts::{forges_no_line_of_a_listing, has_no_format_misread};
 
 tests!("hostile_user":
-    exhausts_no_memory_but_its_own.needs_path(cgroup::PATH),
     fills_the_table_and_loses_it_with_its_process,
     arguments_that_never_come_hold_up_no_other.needs_path(userfault::PATH),
     forges_no_line_of_a_listing,
     has_no_format_misread,
     reaches_no_kernel_address,
     writes_and_pins_no_page_of_others,
-    sees_and_deletes_nothing_of_other_groups,
-    writes_nothing_into_events_of_other_groups,
-    fills_its_group_and_no_other,
+    reaches_nothing_of_other_groups,
     takes_no_place_of_another_group,
-    bad_calls_in_a_group_change_nothing,
     writes_nothing_into_a_program_with_roots_rights.limit(300),
 );
