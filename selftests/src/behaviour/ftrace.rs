@@ -9,9 +9,7 @@ use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::profile;
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::wait;
 use std::fs::File;
 use std::hint;
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,19 +25,8 @@ tests!("ftrace":
     a_writer_that_moves_has_its_records_in_order,
     what_is_written_once_the_bit_is_set_is_there,
     each_attached_instance_gets_the_record,
-    an_instance_that_is_not_attached_gets_nothing,
-    a_filter_on_numbers,
-    a_filter_on_strings,
-    a_filter_on_a_field_that_is_not_there_is_refused,
     a_filter_on_text_is_for_fields_of_text,
     the_task_that_deletes_an_event_sees_the_fields_of_others,
-    a_histogram_by_value,
-    a_histogram_by_string,
-    a_trigger_sees_the_values,
-    a_trigger_alone_records_nothing,
-    a_trigger_of_another_event_switches_recording_on,
-    set_event_pid_picks_the_writers,
-    records_tell_their_writer,
     a_buffer_that_is_mapped_shows_the_records,
     the_longest_record_of_the_largest_buffer,
     what_ftrace_does_not_want_perf_may_be_unable_to_take,
@@ -172,78 +159,6 @@ fn each_attached_instance_gets_the_record() {
     assert_eq!(tracers[1].take_payloads(&event.name, 4), [[1; 4], [2; 4]]);
 }
 
-fn an_instance_that_is_not_attached_gets_nothing() {
-    let event = Event::new("st_ft_not u32 a");
-    let tracers = [
-        TraceInstance::instance("st_ft_not1"),
-        TraceInstance::instance("st_ft_not2"),
-    ];
-    tracers[0].enable(&event.name);
-    event.write(&[1; 4]).unwrap();
-    tracers[0].disable(&event.name);
-    assert_eq!(tracers[0].take_payloads(&event.name, 4).len(), 1);
-    assert!(tracers[1].take_payloads(&event.name, 4).is_empty());
-}
-
-fn a_filter_on_numbers() {
-    let event = Event::new("st_ft_filter u32 status; s64 delta");
-    let tracer = TraceInstance::instance("st_ft_filter");
-    tracer
-        .set(&event.name, "filter", "status >= 400 && delta < 0")
-        .unwrap();
-    assert_eq!(
-        tracer.get(&event.name, "filter").trim(),
-        "status >= 400 && delta < 0"
-    );
-    tracer.enable(&event.name);
-    let payload =
-        |status: u32, delta: i64| [&status.to_ne_bytes()[..], &delta.to_ne_bytes()].concat();
-    for (status, delta) in [(200, -1), (404, -5), (500, 5), (0xffff_ffff, -1)] {
-        assert_eq!(
-            event.write(&payload(status, delta)),
-            Ok(16),
-            "filtered out is not an error"
-        );
-    }
-    tracer.disable(&event.name);
-    let want = [payload(404, -5), payload(0xffff_ffff, -1)];
-    assert_eq!(tracer.take_payloads(&event.name, 12), want);
-}
-
-fn a_filter_on_strings() {
-    let event =
-        Event::new("st_ft_match __rel_loc char[] path; char[4] verb; __data_loc char[] user");
-    let tracer = TraceInstance::instance("st_ft_match");
-    let filter = "path == \"/a\" && verb == \"GET\" && user ~ \"*oo*\"";
-    tracer.set(&event.name, "filter", filter).unwrap();
-    tracer.enable(&event.name);
-    // 12 bytes of fixed part; the path starts after it, at 8 from the end of its field.
-    let payload = |path: &[u8; 3], verb: &[u8; 4], user: &[u8; 4]| {
-        [&location(8, 3)[..], verb, &location(23, 4), path, user].concat()
-    };
-    let good = payload(b"/a\0", b"GET\0", b"foo\0");
-    for bad in [
-        payload(b"/b\0", b"GET\0", b"foo\0"),
-        payload(b"/a\0", b"PUT\0", b"foo\0"),
-        payload(b"/a\0", b"GET\0", b"bar\0"),
-    ] {
-        event.write(&bad).unwrap();
-    }
-    event.write(&good).unwrap();
-    tracer.disable(&event.name);
-    assert_eq!(tracer.take_payloads(&event.name, good.len()), [good]);
-}
-
-fn a_filter_on_a_field_that_is_not_there_is_refused() {
-    let event = Event::new("st_ft_nofield u32 a");
-    let tracer = TraceInstance::instance("st_ft_nofield");
-    assert!(tracer.set(&event.name, "filter", "b == 1").is_err());
-    assert!(tracer.set(&event.name, "filter", "a == 1").is_ok());
-    // The common fields are there too.
-    assert!(tracer.set(&event.name, "filter", "common_pid == 1").is_ok());
-    assert!(tracer.set(&event.name, "filter", "0").is_ok());
-}
-
 fn a_filter_on_text_is_for_fields_of_text() {
     let event = Event::new(
         "st_ft_text __rel_loc char[] a; __data_loc char[] b; __rel_loc u32[] c; __data_loc u32[] d",
@@ -269,142 +184,6 @@ fn the_task_that_deletes_an_event_sees_the_fields_of_others() {
     let tracer = TraceInstance::instance("st_ft_other");
     assert_eq!(tracer.set(&event.name, "filter", "a == 1"), Ok(()));
     assert_eq!(tracer.set(&event.name, "filter", "0"), Ok(()));
-}
-
-fn a_histogram_by_value() {
-    let event = Event::new("st_ft_hist u32 status; u64 ns");
-    let tracer = TraceInstance::instance("st_ft_hist");
-    let trigger = "hist:keys=status:vals=ns";
-    tracer.set(&event.name, "trigger", trigger).unwrap();
-    event.wait_set();
-    for (status, ns) in [(200u32, 10u64), (404, 7), (200, 5)] {
-        let payload = [&status.to_ne_bytes()[..], &ns.to_ne_bytes()].concat();
-        assert_eq!(event.write(&payload), Ok(16));
-    }
-    let text = tracer.get(&event.name, "hist");
-    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for want in [
-        "{ status: 200 } hitcount: 2 ns: 15",
-        "{ status: 404 } hitcount: 1 ns: 7",
-    ] {
-        assert!(squeezed.contains(want), "{want:?} in {squeezed}");
-    }
-    tracer
-        .set(&event.name, "trigger", &format!("!{trigger}"))
-        .unwrap();
-    event.wait_clear();
-}
-
-fn a_histogram_by_string() {
-    let event = Event::new("st_ft_strhist __rel_loc char[] path");
-    let tracer = TraceInstance::instance("st_ft_strhist");
-    let trigger = "hist:keys=path";
-    tracer.set(&event.name, "trigger", trigger).unwrap();
-    event.wait_set();
-    for path in [b"/a\0", b"/b\0", b"/a\0"] {
-        event.write(&[&location(0, 3)[..], path].concat()).unwrap();
-    }
-    let text = tracer.get(&event.name, "hist");
-    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for want in ["{ path: /a } hitcount: 2", "{ path: /b } hitcount: 1"] {
-        assert!(squeezed.contains(want), "{want:?} in {squeezed}");
-    }
-    tracer
-        .set(&event.name, "trigger", &format!("!{trigger}"))
-        .unwrap();
-    event.wait_clear();
-}
-
-fn a_trigger_sees_the_values() {
-    let event = Event::new("st_ft_trigger u32 a");
-    let tracer = TraceInstance::instance("st_ft_trigger");
-    tracer
-        .set(&event.name, "trigger", "traceoff if a == 3")
-        .unwrap();
-    tracer.enable(&event.name);
-    for a in 1..=5u32 {
-        event.write(&a.to_ne_bytes()).unwrap();
-    }
-    let values: Vec<_> = tracer.take_payloads(&event.name, 4);
-    // The record with the value 3 stops tracing. Whether it is recorded itself depends on the
-    // kernel.
-    assert!(values.len() == 2 || values.len() == 3, "{values:?}");
-    assert_eq!(values[..2], [1u32.to_ne_bytes(), 2u32.to_ne_bytes()]);
-    tracer
-        .set(&event.name, "trigger", "!traceoff if a == 3")
-        .unwrap();
-    tracer.disable(&event.name);
-}
-
-fn a_trigger_alone_records_nothing() {
-    let event = Event::new("st_ft_alone u32 a");
-    let tracer = TraceInstance::instance("st_ft_alone");
-    let trigger = "hist:keys=a";
-    tracer.set(&event.name, "trigger", trigger).unwrap();
-    event.wait_set();
-    assert_eq!(event.write(&[1; 4]), Ok(8));
-    let text = tracer.get(&event.name, "hist");
-    assert!(text.contains("Hits: 1"), "{text}");
-    assert!(tracer.take_payloads(&event.name, 4).is_empty());
-    tracer
-        .set(&event.name, "trigger", &format!("!{trigger}"))
-        .unwrap();
-}
-
-fn a_trigger_of_another_event_switches_recording_on() {
-    let start = Event::new("st_ft_start u32 a");
-    let event = Event::new("st_ft_started u32 a");
-    let tracer = TraceInstance::instance("st_ft_start");
-    let trigger = "enable_event:user_events:st_ft_started";
-    tracer.set(&start.name, "trigger", trigger).unwrap();
-    start.wait_set();
-    // In soft mode: attached, and waiting for the trigger.
-    event.wait_set();
-    assert_eq!(event.write(&[1; 4]), Ok(8));
-    assert_eq!(start.write(&[0; 4]), Ok(8));
-    assert_eq!(event.write(&[2; 4]), Ok(8));
-    assert_eq!(tracer.take_payloads(&event.name, 4), [[2; 4]]);
-    tracer
-        .set(&start.name, "trigger", &format!("!{trigger}"))
-        .unwrap();
-    start.wait_clear();
-    tracer.disable(&event.name);
-    event.wait_clear();
-}
-
-fn set_event_pid_picks_the_writers() {
-    let event = Event::new("st_ft_setpid u32 a");
-    let tracer = TraceInstance::instance("st_ft_setpid");
-    tracer.enable(&event.name);
-    tracer.control("set_event_pid", "1");
-    assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
-    assert_eq!(profile::missed(&event.name), (0, 0), "nor is it missed");
-    tracer.control("set_event_pid", &std::process::id().to_string());
-    // The kernel checks the PID of a task when the task is scheduled in.
-    wait::until("a record of this process", || {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        assert_eq!(event.write(&[2; 4]), Ok(8));
-        !tracer.take_payloads(&event.name, 4).is_empty()
-    });
-    tracer.control("set_event_pid", "1");
-    wait::until("no more records of this process", || {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        assert_eq!(event.write(&[3; 4]), Ok(8));
-        tracer.take_payloads(&event.name, 4).is_empty()
-    });
-    tracer.disable(&event.name);
-}
-
-fn records_tell_their_writer() {
-    let event = Event::new("st_ft_pid u32 a");
-    let tracer = TraceInstance::instance("st_ft_pid");
-    tracer.enable(&event.name);
-    event.write(&[0; 4]).unwrap();
-    let records = tracer.take_records(event.id());
-    assert_eq!(records.len(), 1);
-    assert_eq!(records[0].pid, std::process::id() as i32);
-    assert_eq!(u64::from(records[0].kind), event.id());
-    tracer.disable(&event.name);
 }
 
 /// A sub-buffer has at most 128 pages of 4096 bytes, with a header of 16 bytes. A record has 8

@@ -17,8 +17,6 @@ use std::fs;
 
 tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
-    the_file_of_a_cpu_shows_its_records,
-    tracing_off_keeps_what_was_and_takes_no_more,
     a_full_buffer_keeps_the_first,
     a_full_buffer_that_overwrites_keeps_the_last,
     a_snapshot_is_taken_and_cleared.needs_path("/sys/kernel/tracing/snapshot"),
@@ -52,41 +50,9 @@ fn trace_pipe_gives_records_as_they_come() {
     tracer.disable(&event.name);
 }
 
-fn the_file_of_a_cpu_shows_its_records() {
-    let Traced { event, tracer } = Traced::new("st_bu_cpu u32 a");
-    let cpus = os::cpus();
-    for &cpu in &cpus {
-        os::run_on(cpu);
-        write(&event, [10 + cpu as u32, 20 + cpu as u32]);
-    }
-    for &cpu in &cpus {
-        let text = tracer.text(&format!("per_cpu/cpu{cpu}/trace"));
-        let want = [10 + cpu as u32, 20 + cpu as u32];
-        assert_eq!(values(&text, &event), want);
-        assert!(text.contains(&format!(" [{cpu:03}] ")), "{text}");
-    }
-    assert_eq!(values(&tracer.text("trace"), &event).len(), 2 * cpus.len());
-    tracer.disable(&event.name);
-}
-
 /// Returns how many of the event's records ftrace missed.
 fn missed(event: &Event) -> u64 {
     profile::missed(&event.name).0
-}
-
-fn tracing_off_keeps_what_was_and_takes_no_more() {
-    let Traced { event, tracer } = Traced::new("st_bu_off u32 a");
-    write(&event, [1]);
-    tracer.control("tracing_on", "0");
-    assert!(event.bit(), "the event is still listened to");
-    write(&event, [2, 3]);
-    assert_eq!(values(&tracer.text("trace"), &event), [1]);
-    assert_eq!(missed(&event), 2);
-    tracer.control("tracing_on", "1");
-    write(&event, [4]);
-    assert_eq!(values(&tracer.text("trace"), &event), [1, 4]);
-    assert_eq!(missed(&event), 2);
-    tracer.disable(&event.name);
 }
 
 /// A number of records that overfills a buffer of the smallest size.
@@ -159,17 +125,6 @@ fn a_snapshot_is_taken_and_cleared() {
     tracer.disable(&event.name);
 }
 
-/// The trace without its comment lines.
-fn records(tracer: &TraceInstance) -> Vec<u8> {
-    let text = fs::read(tracer.path("trace")).expect("read the trace");
-    let lines = text.split_inclusive(|&byte| byte == b'\n');
-    // With `bin` a line begins with the pid: its first byte may be `#`, and another is a NUL.
-    let is_comment =
-        |line: &&[u8]| line.starts_with(b"#") && !line.iter().take(4).any(|&byte| byte == 0);
-    let lines: Vec<_> = lines.filter(|line| !is_comment(line)).collect();
-    lines.concat()
-}
-
 /// The kernel event that the user event is compared with.
 const KERNELS: &str = "sched/sched_process_exit";
 
@@ -186,27 +141,18 @@ fn options_show_a_record_as_they_do_a_kernels() {
     kernels.enable(KERNELS);
     crate::kit::child::fork(|_| ()).join();
     kernels.disable(KERNELS);
-    for (option, in_front) in [
-        ("raw", format!("{me} ")),
-        ("hex", hexadecimal(&me.to_be_bytes())),
-        (
-            "bin",
-            String::from_utf8_lossy(&me.to_ne_bytes()).into_owned(),
-        ),
-    ] {
-        let shown = |tracer: &TraceInstance| {
+    for option in ["raw", "hex", "bin"] {
+        for (tracer, id) in [
+            (&tracer, event.id()),
+            (&kernels, tracefs::event_id(KERNELS)),
+        ] {
             tracer.control(&format!("options/{option}"), "1");
-            let bytes = records(tracer);
+            let shown = fs::read(tracer.path("trace")).expect("read the trace");
             tracer.control(&format!("options/{option}"), "0");
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        let (ours, theirs) = (shown(&tracer), shown(&kernels));
-        // Neither event has a format for these options, so the kernel prints its type.
-        let starts = ours.starts_with(&in_front);
-        assert!(starts, "{ours:?} starts with the pid");
-        for (text, id) in [(&ours, event.id()), (&theirs, tracefs::event_id(KERNELS))] {
-            let ends = text.trim_end().ends_with(&format!("type: {id}"));
-            assert!(ends, "{text:?} ends with its type");
+            // Neither event has a format for these options, so the kernel prints its type.
+            let shown = String::from_utf8_lossy(&shown);
+            let ends = shown.trim_end().ends_with(&format!("type: {id}"));
+            assert!(ends, "{shown:?} ends with its type, by {option}");
         }
     }
     assert_eq!(
@@ -214,12 +160,6 @@ fn options_show_a_record_as_they_do_a_kernels() {
         ["st_bu_shown: a=0x1 (1) b=text"],
         "nothing was lost by looking"
     );
-}
-
-/// The bytes as the option `hex` shows them.
-fn hexadecimal(bytes: &[u8]) -> String {
-    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.concat()
 }
 
 fn the_option_fields_shows_what_always_shows() {

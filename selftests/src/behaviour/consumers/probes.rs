@@ -90,62 +90,78 @@ fn a_probe_sets_the_bit_while_it_is_on() {
     probe.remove();
 }
 
-fn numbers_keep_their_sign_and_size() {
-    let event = Event::new("st_ep_numbers s8 a; u16 b; s32 c; u64 d; unsigned char e; short f");
-    let words = "a=$a:s8 b=$b:u16 c=$c:s32 d=$d:x64 e=$e:u8 f=$f:s16 wide=$f:s64";
-    let probe = Probe::new("st_ep_numbers_p", &event.name, words);
+/// Checks what a probe with these words records of the payloads of an event.
+#[track_caller]
+fn assert_recorded(text: &str, words: &str, payloads: &[Vec<u8>], want: &[&str]) {
+    let event = Event::new(text);
+    let probe = Probe::new("st_ep_values_p", &event.name, words);
     probe.on();
     event.wait_set();
-    for sign in [1i64, -1] {
-        let payload = payload(&[
+    for payload in payloads {
+        assert_eq!(event.write(payload), Ok(4 + payload.len()));
+    }
+    probe.off();
+    assert_eq!(probe.recorded(), want, "{words}");
+    probe.remove();
+}
+
+fn numbers_keep_their_sign_and_size() {
+    let numbers = |sign: i64| {
+        payload(&[
             Fixed(&(100 * sign as i8).to_ne_bytes()),
             Fixed(&60000u16.to_ne_bytes()),
             Fixed(&(2_000_000_000 * sign as i32).to_ne_bytes()),
             Fixed(&(0x1234_5678_9abc_def0 * sign).to_ne_bytes()),
             Fixed(&[200]),
             Fixed(&(30000 * sign as i16).to_ne_bytes()),
-        ]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    probe.off();
-    let want = [
-        "a=100 b=60000 c=2000000000 d=0x123456789abcdef0 e=200 f=30000 wide=30000",
-        "a=-100 b=60000 c=-2000000000 d=0xedcba98765432110 e=200 f=-30000 wide=-30000",
-    ];
-    assert_eq!(probe.recorded(), want);
-    probe.remove();
+        ])
+    };
+    assert_recorded(
+        "st_ep_numbers s8 a; u16 b; s32 c; u64 d; unsigned char e; short f",
+        "a=$a:s8 b=$b:u16 c=$c:s32 d=$d:x64 e=$e:u8 f=$f:s16 wide=$f:s64",
+        &[1, -1].map(numbers),
+        &[
+            "a=100 b=60000 c=2000000000 d=0x123456789abcdef0 e=200 f=30000 wide=30000",
+            "a=-100 b=60000 c=-2000000000 d=0xedcba98765432110 e=200 f=-30000 wide=-30000",
+        ],
+    );
 }
 
 fn strings_of_every_kind() {
-    let text = "st_ep_strings char[8] a; __data_loc char[] b; __rel_loc char[] c";
-    let event = Event::new(text);
+    let strings = |[a, b, c]: [&[u8]; 3]| payload(&[Fixed(a), Data(b), Rel(c)]);
     // Event probes resolve a relative location from the start of its field instead of the end: four
     // bytes too early, for kernel events as well.
-    let words = "a=$a:string b=$b:string c=+4($c):string comm=$comm:string";
-    let probe = Probe::new("st_ep_strings_p", &event.name, words);
-    probe.on();
-    event.wait_set();
-    for (a, b, c) in [
-        ("one", "two\0", "three\0"),
-        ("", "\0", "\0"),
-        ("1234567", "x\0", "y\0"),
-    ] {
-        let mut field = a.as_bytes().to_vec();
-        field.resize(8, 0);
-        let payload = payload(&[Fixed(&field), Data(b.as_bytes()), Rel(c.as_bytes())]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    probe.off();
-    let want = [
-        r#"a="one" b="two" c="three""#,
-        r#"a="" b="" c="""#,
-        r#"a="1234567" b="x" c="y""#,
-    ];
-    assert_eq!(
-        probe.recorded(),
-        want.map(|values| format!("{values} comm=\"selftests\""))
+    assert_recorded(
+        "st_ep_strings char[8] a; __data_loc char[] b; __rel_loc char[] c",
+        "a=$a:string b=$b:string c=+4($c):string comm=$comm:string",
+        &[
+            [&b"one\0\0\0\0\0"[..], b"two\0", b"three\0"],
+            [&[0; 8], b"\0", b"\0"],
+            [b"1234567\0", b"x\0", b"y\0"],
+        ]
+        .map(strings),
+        &[
+            r#"a="one" b="two" c="three" comm="selftests""#,
+            r#"a="" b="" c="" comm="selftests""#,
+            r#"a="1234567" b="x" c="y" comm="selftests""#,
+        ],
     );
-    probe.remove();
+}
+
+fn only_what_the_probes_condition_lets_pass() {
+    let record = |(a, b): (u32, &[u8])| payload(&[Fixed(&a.to_ne_bytes()), Rel(b)]);
+    assert_recorded(
+        "st_ep_if u32 a; __rel_loc char[] b",
+        "a=$a:u32 if a > 1 && b == \"yes\"",
+        &[
+            (1, &b"yes\0"[..]),
+            (2, b"yes\0"),
+            (3, b"not\0"),
+            (4, b"yes\0"),
+        ]
+        .map(record),
+        &["a=2", "a=4"],
+    );
 }
 
 /// For a probe alone, the trace core stages each record in a per-CPU buffer, which still has the
@@ -161,26 +177,6 @@ fn a_full_array_of_characters_ends_with_its_record() {
     probe.off();
     let recorded = probe.recorded();
     assert_eq!(recorded.last().map(String::as_str), Some(r#"a="12345678""#));
-    probe.remove();
-}
-
-fn only_what_the_probes_condition_lets_pass() {
-    let event = Event::new("st_ep_if u32 a; __rel_loc char[] b");
-    let words = "a=$a:u32 if a > 1 && b == \"yes\"";
-    let probe = Probe::new("st_ep_if_p", &event.name, words);
-    probe.on();
-    event.wait_set();
-    for (a, b) in [
-        (1u32, b"yes\0"),
-        (2, b"yes\0"),
-        (3, b"not\0"),
-        (4, b"yes\0"),
-    ] {
-        let payload = payload(&[Fixed(&a.to_ne_bytes()), Rel(b)]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    probe.off();
-    assert_eq!(probe.recorded(), ["a=2", "a=4"]);
     probe.remove();
 }
 

@@ -10,7 +10,6 @@ use crate::kit::payload::{
     Value::{Data, Fixed, Rel},
 };
 use crate::kit::tracefs::{self, TraceInstance, SYNTHETIC};
-use crate::kit::{abi, child};
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,21 +17,14 @@ use std::time::Duration;
 tests!("consumers::triggers":
     each_alone_sets_the_bit,
     a_snapshot_alone_sets_the_bit.needs_path(SNAPSHOT),
-    the_status_file_shows_a_trigger,
     traceoff_on_a_string,
     traceon_on_a_number,
-    counted_triggers_stop,
-    snapshot_keeps_what_was.needs_path(SNAPSHOT),
     stacktrace_shows_the_way_in,
     enable_event_starts_another,
     disable_event_stops_another,
     a_trigger_with_its_event_recorded_and_filtered,
     sums_sorted_by_a_sum,
     keys_that_are_strings,
-    keys_by_the_writers_name,
-    keys_as_hexadecimal_powers_and_ranges,
-    keys_of_two_fields,
-    keys_of_the_kernels_stack,
     onmatch_makes_a_synthetic_event,
     onmax_saves_other_fields,
 );
@@ -113,20 +105,6 @@ fn alone_set_the_bit(triggers: &[&str]) {
     assert_eq!(tracer.get(&event.name, "enable").trim(), "0");
 }
 
-fn the_status_file_shows_a_trigger() {
-    let event = Event::new("st_tg_status u32 a");
-    let tracer = TraceInstance::instance("st_tg_status");
-    let used = || {
-        let text = fs::read_to_string(abi::STATUS).unwrap();
-        text.contains("st_tg_status # Used by ftrace\n")
-    };
-    assert!(!used());
-    let trigger = Trigger::set(&tracer, &event, "traceon");
-    assert!(used());
-    drop(trigger);
-    assert!(!used());
-}
-
 fn traceoff_on_a_string() {
     let event = Event::new("st_tg_off u32 a; __rel_loc char[] path");
     let tracer = TraceInstance::instance("st_tg_off");
@@ -164,37 +142,6 @@ fn traceon_on_a_number() {
     assert_eq!(tracer.text("tracing_on").trim(), "1");
     let values = values(&tracer, &event);
     assert!(values == [3, 4, 5] || values == [4, 5], "{values:?}");
-}
-
-fn counted_triggers_stop() {
-    let event = Event::new("st_tg_count u32 a");
-    let tracer = TraceInstance::instance("st_tg_count");
-    let trigger = Trigger::set(&tracer, &event, "stacktrace:2");
-    tracer.enable(&event.name);
-    write(&event, 1..=4);
-    tracer.disable(&event.name);
-    assert_eq!(tracer.text("trace").matches("<stack trace>").count(), 2);
-    let text = tracer.get(&event.name, "trigger");
-    assert!(text.contains("stacktrace:count=0"), "{text}");
-    drop(trigger);
-    event.wait_clear();
-}
-
-fn snapshot_keeps_what_was() {
-    let event = Event::new("st_tg_snap u32 a");
-    let tracer = TraceInstance::instance("st_tg_snap");
-    let trigger = Trigger::set(&tracer, &event, "snapshot:1 if a == 3");
-    tracer.enable(&event.name);
-    write(&event, 1..=5);
-    tracer.disable(&event.name);
-    let snapshot = tracer.text("snapshot");
-    let kept = snapshot.matches(" st_tg_snap: a=").count() as u32;
-    // The record that triggers the snapshot may be in either buffer.
-    assert!(kept == 2 || kept == 3, "{snapshot}");
-    assert_eq!(values(&tracer, &event), (kept + 1..=5).collect::<Vec<_>>());
-    drop(trigger);
-    event.wait_clear();
-    tracer.control("snapshot", "0");
 }
 
 /// The kernel's entry point of system calls: the last line of a stack trace.
@@ -336,85 +283,6 @@ fn keys_that_are_strings() {
             format!("{{ {key}: GET }} hitcount: 2"),
         ];
         assert_eq!(trigger.hist(), want);
-    }
-}
-
-fn keys_by_the_writers_name() {
-    let event = Event::new("st_tg_comm u32 a");
-    let tracer = TraceInstance::instance("st_tg_comm");
-    let trigger = Trigger::set(&tracer, &event, "hist:keys=common_pid.execname");
-    let mut want = Vec::new();
-    for (name, count) in [("st_one", 1), ("st_two", 2)] {
-        let child = child::fork(|_| {
-            fs::write("/proc/self/comm", name).unwrap();
-            write(&event, 0..count);
-        });
-        want.push(format!(
-            "{{ common_pid: {name} [ {}] }} hitcount: {count}",
-            child.pid
-        ));
-        child.join();
-    }
-    let hist = trigger.hist();
-    let hist: Vec<_> = hist.iter().map(|line| line.replace("[ ", "[")).collect();
-    let want: Vec<_> = want.iter().map(|line| line.replace("[ ", "[")).collect();
-    assert_eq!(hist, want);
-}
-
-fn keys_as_hexadecimal_powers_and_ranges() {
-    let event = Event::new("st_tg_keys u32 a");
-    let tracer = TraceInstance::instance("st_tg_keys");
-    for (text, want) in [
-        (
-            "hist:keys=a.hex",
-            &[
-                "{ a: a } hitcount: 1",
-                "{ a: b } hitcount: 1",
-                "{ a: 1f } hitcount: 1",
-            ][..],
-        ),
-        (
-            "hist:keys=a.log2",
-            &["{ a: ~ 2^5 } hitcount: 1", "{ a: ~ 2^4 } hitcount: 2"],
-        ),
-        (
-            "hist:keys=a.buckets=10",
-            &["{ a: ~ 30-39 } hitcount: 1", "{ a: ~ 10-19 } hitcount: 2"],
-        ),
-    ] {
-        let trigger = Trigger::set(&tracer, &event, text);
-        write(&event, [10, 11, 31]);
-        let (mut hist, mut want) = (trigger.hist(), want.to_vec());
-        hist.sort();
-        want.sort();
-        assert_eq!(hist, want, "keys, {text}");
-    }
-}
-
-fn keys_of_two_fields() {
-    let event = Event::new("st_tg_two u8 a; __rel_loc char[] b");
-    let tracer = TraceInstance::instance("st_tg_two");
-    let trigger = Trigger::set(&tracer, &event, "hist:keys=b,a:sort=b,a");
-    for (a, b) in [(2, "x\0"), (1, "x\0"), (1, "w\0"), (2, "x\0")] {
-        let payload = payload(&[Fixed(&[a]), Rel(b.as_bytes())]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    let want = [
-        "{ b: w , a: 1 } hitcount: 1",
-        "{ b: x , a: 1 } hitcount: 1",
-        "{ b: x , a: 2 } hitcount: 2",
-    ];
-    assert_eq!(trigger.hist(), want);
-}
-
-fn keys_of_the_kernels_stack() {
-    let event = Event::new("st_tg_stacks u32 a");
-    let tracer = TraceInstance::instance("st_tg_stacks");
-    let _trigger = Trigger::set(&tracer, &event, "hist:keys=common_stacktrace");
-    write(&event, 1..=3);
-    let text = tracer.get(&event.name, "hist");
-    for want in ["vfs_write+", "ksys_write+", "} hitcount:          3"] {
-        assert!(text.contains(want), "{want} in {text}");
     }
 }
 
