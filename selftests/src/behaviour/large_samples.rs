@@ -37,9 +37,6 @@ tests!("large_samples":
     a_listener_to_user_space_limits_nothing,
 );
 
-/// Pages of a ring with room for several of the largest samples.
-const PAGES: usize = 128;
-
 /// Asserts that a payload of `longest` bytes is recorded, and one byte more is refused.
 #[track_caller]
 fn assert_limit(event: &Event, perf: &mut Perf, longest: usize) {
@@ -67,12 +64,8 @@ fn each_word_of_a_sample_is_left_room_for() {
     let event = Event::new("st_ls_words u32 a");
     let all = WORDS.iter().fold(0, |kinds, kind| kinds | kind);
     for kind in WORDS.into_iter().chain([all]) {
-        let sample = Sample {
-            kind,
-            ..Sample::PLAIN
-        };
-        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-        event.wait_set();
+        let sample = Sample::of(kind);
+        let mut perf = Perf::listen(&event, sample);
         let longest = MAX_PAYLOAD - 8 * kind.count_ones() as usize;
         assert_eq!(sample.max_payload(), longest);
         assert_limit(&event, &mut perf, longest);
@@ -117,8 +110,7 @@ fn a_listener_without_records_limits_nothing() {
     };
     let without = Perf::open_without_records(event.id(), SELF, ANY_CPU, sample);
     let without = without.expect("perf_event_open");
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, Sample::PLAIN);
     assert_limit(&event, &mut perf, MAX_PAYLOAD);
     assert_eq!(without.count(), 1);
 }
@@ -170,8 +162,7 @@ fn longer_call_chains_are_left_room_for() {
             max_stack,
             ..Sample::CHAINS
         };
-        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-        event.wait_set();
+        let mut perf = Perf::listen(&event, sample);
         let longest = Sample {
             max_stack: LONG,
             ..Sample::CHAINS
@@ -191,8 +182,7 @@ fn no_room_at_all() {
         stack_user: 65_528,
         ..Sample::PLAIN
     };
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, sample);
     for length in [8185, 9000, 30_000, MAX_PAYLOAD, MAX_PAYLOAD + 1] {
         assert_eq!(event.write(&bytes(length)), Err(Errno::E2BIG), "{length}");
     }
@@ -266,8 +256,7 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
 // A record too long for the stack may come in any number of parts.
 fn each_split_of_a_record() {
     let event = Event::new("st_ls_split u32 a");
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, Sample::PLAIN);
     for length in [8185, 30_000, MAX_PAYLOAD] {
         let payload = bytes(length);
         let record = [&event.index.to_ne_bytes()[..], &payload].concat();
@@ -447,8 +436,7 @@ fn any_number_of_listeners_are_given_one() {
 
 fn the_limit_is_that_of_those_that_are_open() {
     let event = Event::new("st_ls_open u32 a");
-    let mut plain = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
+    let mut plain = Perf::listen(&event, Sample::PLAIN);
     let open = |max_stack| {
         let sample = Sample {
             max_stack,
@@ -477,8 +465,7 @@ fn a_listener_to_user_space_limits_nothing() {
         ..Sample::CHAINS
     };
     let mut deaf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, Sample::PLAIN);
     assert_limit(&event, &mut perf, MAX_PAYLOAD);
     assert_eq!((deaf.take().len(), deaf.count()), (0, 0));
 }

@@ -4,7 +4,6 @@
 
 use crate::harness::tests;
 use crate::kit::abi::location;
-use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
@@ -15,14 +14,9 @@ use crate::kit::tracefs::TraceInstance;
 tests!("perf":
     a_sample_is_the_record_byte_for_byte,
     counts_equal_writes,
-    a_counter_of_one_task_leaves_out_others,
-    a_sampler_of_another_task,
     samples_of_every_cpu,
-    two_perf_events_both_get_the_record,
     perf_and_ftrace_get_the_same_record,
-    a_bad_record_is_neither_counted_nor_sampled,
     a_task_that_is_not_watched_writes_in_vain,
-    reopening_many_times,
 );
 
 fn a_sample_is_the_record_byte_for_byte() {
@@ -57,47 +51,6 @@ fn counts_equal_writes() {
     assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
 }
 
-fn a_counter_of_one_task_leaves_out_others() {
-    let event = Event::new("st_perf_task u32 a");
-    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    let child = child::fork(|_| {
-        let mine = Event::new("st_perf_task u32 a");
-        mine.wait_set();
-        for _ in 0..10 {
-            assert_eq!(mine.write(&[0; 4]), Ok(8));
-        }
-    });
-    child.join();
-    assert_eq!(perf.count(), 0);
-    event.write(&[0; 4]).unwrap();
-    assert_eq!(perf.count(), 1);
-}
-
-fn a_sampler_of_another_task() {
-    let mut child = child::fork(|line| {
-        let event = Event::new("st_perf_other u32 a");
-        line.say(Word::Registered);
-        event.wait_set();
-        line.hear(Word::Write);
-        for i in 0..20u32 {
-            assert_eq!(event.write(&i.to_ne_bytes()), Ok(8));
-        }
-        line.say(Word::Wrote);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Registered);
-    let id = crate::kit::tracefs::event_id("st_perf_other");
-    let mut perf = Perf::sample(id, child.pid, ANY_CPU, 8);
-    child.line.say(Word::Write);
-    child.line.hear(Word::Wrote);
-    let want: Vec<_> = (0..20u32).map(u32::to_ne_bytes).collect();
-    assert_eq!(perf.take_payloads(4), want);
-    assert_eq!((perf.count(), perf.lost), (20, 0));
-    drop(perf);
-    child.line.say(Word::End);
-    child.join();
-}
-
 fn samples_of_every_cpu() {
     let event = Event::new("st_perf_cpus u32 cpu; u32 n");
     let mut perfs = Perf::sample_everywhere(event.id(), 8);
@@ -121,18 +74,6 @@ fn samples_of_every_cpu() {
     event.wait_clear();
 }
 
-fn two_perf_events_both_get_the_record() {
-    let event = Event::new("st_perf_two u32 a");
-    let mut one = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let mut two = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    event.write(&[1; 4]).unwrap();
-    assert_eq!(one.take_payloads(4), [[1; 4]]);
-    assert_eq!(two.take_payloads(4), [[1; 4]]);
-    drop(one);
-    event.write(&[2; 4]).unwrap();
-    assert_eq!(two.take_payloads(4), [[2; 4]]);
-}
-
 fn perf_and_ftrace_get_the_same_record() {
     let event = Event::new("st_perf_same u32 a; u8 b");
     let tracer = TraceInstance::instance("st_perf_same");
@@ -151,27 +92,6 @@ fn perf_and_ftrace_get_the_same_record() {
     tracer.disable(&event.name);
 }
 
-fn a_bad_record_is_neither_counted_nor_sampled() {
-    let event = Event::new("st_perf_bad u32 a; __data_loc char[] b");
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let bad = |offset, size| [&[0; 4][..], &location(offset, size), b"ab"].concat();
-    assert_eq!(event.write(&bad(16, 3)), Err(Errno::EFAULT));
-    assert_eq!(event.write(&bad(16, 2)), Err(Errno::EFAULT), "no NUL");
-    assert_eq!(event.write(&[0; 7]), Err(Errno::EINVAL));
-    let index = event.index.to_ne_bytes();
-    let parts = [(index.as_ptr() as u64, 4), (0, 16)];
-    assert_eq!(
-        os::writev_from(&event.data.file, &parts),
-        Err(Errno::EFAULT)
-    );
-    assert!(perf.take().is_empty());
-    assert_eq!(perf.count(), 0);
-    // A good record still comes through.
-    let good = [&[0; 4][..], &location(16, 2), b"a\0"].concat();
-    assert_eq!(event.write(&good), Ok(14));
-    assert_eq!(perf.take_payloads(10), [good]);
-}
-
 fn a_task_that_is_not_watched_writes_in_vain() {
     // perf watches a CPU on which the writer does not run: the bit is set and the write succeeds,
     // but no consumer takes the record.
@@ -188,14 +108,4 @@ fn a_task_that_is_not_watched_writes_in_vain() {
     os::run_on(first);
     assert_eq!(event.write(&[2; 4]), Ok(8));
     assert_eq!(perf.take_payloads(4).last().unwrap(), &[2; 4]);
-}
-
-fn reopening_many_times() {
-    let event = Event::new("st_perf_again u32 a");
-    for i in 0..50u32 {
-        let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 1);
-        assert_eq!(event.write(&i.to_ne_bytes()), Ok(8));
-        assert_eq!(perf.take_payloads(4), [i.to_ne_bytes()]);
-    }
-    event.wait_clear();
 }

@@ -35,9 +35,6 @@ tests!("perf_kinds":
     siblings_come_while_ftrace_takes_large_records.skip_if(tracefs::lacks_long_records),
 );
 
-/// Pages of a ring that takes several of the largest records.
-const PAGES: usize = 128;
-
 /// A perf event that sends a signal.
 const TRAPPING: Sample = Sample {
     // The kernel requires both: a new program does not expect the old one's signal.
@@ -60,8 +57,7 @@ fn trap(flags: u32) -> Trap {
 fn a_signal_comes_with_each_record() {
     trap::catch();
     let event = Event::new("st_pk_trap u32 a");
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, TRAPPING);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, TRAPPING);
     for (number, length) in (1..).zip([4, 4, 100, 8184, 8185, 60_000, 4]) {
         let payload = bytes(length);
         assert_eq!(event.write(&payload), Ok(4 + length));
@@ -87,8 +83,7 @@ fn a_signal_comes_with_each_record() {
 fn a_signal_that_is_held_back_loses_no_record() {
     trap::catch();
     let event = Event::new("st_pk_held u32 a");
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, TRAPPING);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, TRAPPING);
     os::set_blocked(libc::SIGTRAP, true);
     write(&event, 1..=3);
     assert_eq!(trap::caught(), 0);

@@ -20,7 +20,7 @@ use std::thread;
 tests!("perf_large":
     each_size_comes_byte_for_byte,
     what_else_is_in_a_sample_is_left_room_for,
-    what_perf_cannot_take_is_a_miss_beside_ftrace,
+    what_perf_cannot_take_is_a_miss_beside_ftrace.skip_if(tracefs::lacks_long_records),
     the_listener_that_takes_least_decides,
     the_deepest_stack_fits,
     a_page_less_of_the_stack_is_dumped,
@@ -30,18 +30,14 @@ tests!("perf_large":
     listeners_that_come_and_go_get_whole_samples,
 );
 
-/// Pages of a ring that takes several of the largest records.
-const PAGES: usize = 128;
-
 /// A mask of twelve user or kernel registers that every architecture has.
 const REGISTERS: u64 = 0xfff;
 
 fn each_size_comes_byte_for_byte() {
     let event = Event::new("st_large u32 a");
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
-    for length in (8170..8200)
-        .chain([9000, 30_000, 32_768, 65_000])
+    let mut perf = Perf::listen(&event, Sample::PLAIN);
+    for length in [9000, 30_000, 32_768, 65_000]
+        .into_iter()
         .chain(MAX_PAYLOAD - 20..=MAX_PAYLOAD)
     {
         let payload = bytes(length);
@@ -73,11 +69,7 @@ fn samples() -> Vec<Sample> {
         SAMPLE_READ,
         usual | SAMPLE_ID,
     ];
-    let of_kind = |kind| Sample {
-        kind,
-        ..Sample::PLAIN
-    };
-    let mut samples: Vec<Sample> = kinds.map(of_kind).to_vec();
+    let mut samples: Vec<Sample> = kinds.map(Sample::of).to_vec();
     for max_stack in [0, 1, 40, DEFAULT_MAX_STACK] {
         samples.push(Sample {
             kind: usual | SAMPLE_CALLCHAIN,
@@ -117,8 +109,7 @@ fn samples() -> Vec<Sample> {
 fn what_else_is_in_a_sample_is_left_room_for() {
     let event = Event::new("st_large u32 a");
     for sample in samples() {
-        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-        event.wait_set();
+        let mut perf = Perf::listen(&event, sample);
         let longest = sample.max_payload();
         for length in [8185, 30_000, longest - 1, longest] {
             let payload = bytes(length);
@@ -136,9 +127,6 @@ fn what_else_is_in_a_sample_is_left_room_for() {
 }
 
 fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
-    if !tracefs::sub_buffers_set_the_limit() {
-        return;
-    }
     let event = Event::new("st_large u32 a");
     let tracer = TraceInstance::instance("st_large");
     tracer.control("buffer_subbuf_size_kb", "128");
@@ -219,8 +207,7 @@ fn the_deepest_stack_fits() {
             max_stack,
             ..Sample::PLAIN
         };
-        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-        event.wait_set();
+        let mut perf = Perf::listen(&event, sample);
         let payload = bytes(sample.max_payload());
         assert_eq!(write_deeply(&event, &payload), 4 + payload.len() as isize);
         let samples = perf.take_samples();
@@ -249,8 +236,7 @@ fn a_page_less_of_the_stack_is_dumped() {
         stack_user: 8192,
         ..Sample::PLAIN
     };
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-    event.wait_set();
+    let mut perf = Perf::listen(&event, sample);
     for (length, is_cut) in [(30_000, false), (60_000, true)] {
         assert_eq!(event.write(&bytes(length)), Ok(4 + length));
         let samples = perf.take_samples();

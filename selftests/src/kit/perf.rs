@@ -5,6 +5,7 @@
 use crate::kit::bpf::Program;
 use crate::kit::cgroup::Cgroup;
 use crate::kit::errno::Result;
+use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::ring::Record;
@@ -114,10 +115,15 @@ impl Sample {
     };
 
     /// The record and a call chain of the default length.
-    pub const CHAINS: Sample = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        ..Sample::PLAIN
-    };
+    pub const CHAINS: Sample = Sample::of(SAMPLE_CALLCHAIN);
+
+    /// The record and these contents.
+    pub const fn of(kind: u64) -> Sample {
+        Sample {
+            kind,
+            ..Sample::PLAIN
+        }
+    }
 
     /// `struct perf_event_attr`.
     fn attributes(&self, kind: u32, id: u64, sample_type: u64) -> [u8; ATTRIBUTES_SIZE] {
@@ -184,6 +190,9 @@ impl Sample {
 /// `data_head` and `data_tail` in the ring's first page.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
+
+/// Pages of a ring with room for several of the largest samples.
+pub const PAGES: usize = 128;
 
 /// This process, and its later threads.
 pub const SELF: i32 = 0;
@@ -310,6 +319,15 @@ impl Perf {
             _ => READ,
         };
         perf.with_ring(pages, protection)
+    }
+
+    /// Attaches to an event in this process, with room for several of the largest samples, and waits
+    /// for the bit.
+    #[track_caller]
+    pub fn listen(event: &Event, sample: Sample) -> Perf {
+        let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        event.wait_set();
+        perf
     }
 
     /// Adds a ring of `pages` pages (a power of two).
