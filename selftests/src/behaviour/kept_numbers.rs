@@ -28,22 +28,28 @@ tests!("kept_numbers":
     older_ones_go_with_a_reset.limit(600),
 );
 
-/// Registers the event in a process of its own, writes a record while the tracer listens, and ends.
+/// Registers an event in a process of its own, writes a record while the tracer listens, and ends.
 /// Returns the event's number.
 #[track_caller]
-fn record_in_child(tracer: &TraceInstance, text: &str, payload: &[u8]) -> u64 {
-    let name = text.split(' ').next().unwrap();
+fn record_by(tracer: &TraceInstance, payload: &[u8], register: impl FnOnce() -> Event) -> u64 {
     let mut user = child::fork(|line| {
-        let event = Event::new(text);
-        tracer.enable(name);
+        let event = register();
+        tracer.enable(&event.name);
         event.wait_set();
         assert_eq!(event.write(payload), Ok(4 + payload.len()));
-        tracer.disable(name);
+        tracer.disable(&event.name);
         line.send(event.id());
     });
     let id = user.line.receive();
     user.join();
-    wait_gone(name);
+    id
+}
+
+/// The same for a description, whose event then goes.
+#[track_caller]
+fn record_in_child(tracer: &TraceInstance, text: &str, payload: &[u8]) -> u64 {
+    let id = record_by(tracer, payload, || Event::new(text));
+    wait_gone(text.split(' ').next().unwrap());
     id
 }
 
@@ -62,13 +68,7 @@ fn records_of_a_program_that_has_ended_are_shown() {
 fn a_deleted_event_is_shown() {
     let tracer = TraceInstance::instance("st_kn_deleted");
     dynamic::run("u:st_kn_deleted u32 a").unwrap();
-    let user = child::fork(|_| {
-        let event = Event::new("st_kn_deleted u32 a");
-        tracer.enable(&event.name);
-        event.write(&[1; 4]).unwrap();
-        tracer.disable(&event.name);
-    });
-    user.join();
+    record_by(&tracer, &[1; 4], || Event::new("st_kn_deleted u32 a"));
     wait::until("the event to be deleted", || {
         dynamic::run("-:st_kn_deleted").is_ok()
     });
@@ -173,27 +173,24 @@ fn the_same_format_gets_its_number_again() {
     let tracer = TraceInstance::instance("st_kn_format");
     // An event of a single format is no format of its name.
     let alone = record_in_child(&tracer, "st_kn_format u32 a", &[1; 4]);
-    let record = |text: &'static str| {
-        let mut user = child::fork(|line| {
+    let record = |text: &str| {
+        let id = record_by(&tracer, &[1; 4], || {
             let (data, page) = (Data::open(), Mapping::kept(1));
-            let index = data
-                .register_flags(text, page.address(), 0, MULTI_FORMAT)
-                .unwrap();
-            let event = tracefs::formats_of("st_kn_format").remove(0);
-            tracer.enable(&event);
-            data.write(index, &[1; 4]).unwrap();
-            tracer.disable(&event);
-            line.send(tracefs::event_id(&event));
+            let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
+            Event {
+                name: tracefs::formats_of("st_kn_format").remove(0),
+                data,
+                page,
+                index: index.unwrap(),
+            }
         });
-        let told: String = user.line.receive();
-        user.join();
         wait::until("the format to go", || {
             tracefs::formats_of("st_kn_format").is_empty()
         });
-        told
+        id
     };
     let first = record("st_kn_format u32 a");
-    assert_ne!(first, alone.to_string());
+    assert_ne!(first, alone);
     let second = record("st_kn_format u16 a; u16 b");
     assert_ne!(first, second);
     assert_eq!(record("st_kn_format u32 a"), first);
@@ -204,16 +201,8 @@ fn the_same_event_of_another_group_gets_another_number() {
     let tracer = TraceInstance::instance("st_kn_group");
     let record = |tenant: u32| {
         let group = Group::new("st_kn_group");
-        let mut user = child::fork(|line| {
-            let event = Event::new_in(&group, "st_kn_tenant u32 a");
-            tracer.enable(&event.name);
-            event.wait_set();
-            event.write(&tenant.to_ne_bytes()).unwrap();
-            tracer.disable(&event.name);
-            line.send(event.id());
-        });
-        let id: String = user.line.receive();
-        user.join();
+        let register = || Event::new_in(&group, "st_kn_tenant u32 a");
+        let id = record_by(&tracer, &tenant.to_ne_bytes(), register);
         group.remove_when_idle();
         id
     };

@@ -2,6 +2,7 @@
 
 //! `user_events_status` with thousands of events, while others come and go.
 
+use super::long_listings::read_by;
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::child::{self, Line, Word};
@@ -14,15 +15,13 @@ use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("listing":
     each_stable_event_once_while_others_come_and_go.limit(300),
     what_goes_between_two_reads_tears_nothing,
-    can_be_read_from_anywhere,
     a_reader_leaves_nothing.limit(300),
 );
 
@@ -152,16 +151,7 @@ fn each_stable_event_once_while_others_come_and_go() {
 
 /// The whole text, by reads of this size on one open file.
 fn read_in_pieces(path: &str, size: usize) -> String {
-    let mut file = File::open(path).unwrap();
-    let mut text = Vec::new();
-    let mut piece = vec![0; size];
-    loop {
-        let length = file.read(&mut piece).unwrap();
-        if length == 0 {
-            return String::from_utf8(text).unwrap();
-        }
-        text.extend(&piece[..length]);
-    }
+    String::from_utf8(read_by(File::open(path).unwrap(), size)).unwrap()
 }
 
 /// Unregisters the events of [`keep`].
@@ -209,60 +199,6 @@ fn what_goes_between_two_reads_tears_nothing() {
         }
         wait::until("all events to go", || Status::now().active == 0);
     }
-}
-
-fn can_be_read_from_anywhere() {
-    let _kept = keep(150, |i| format!("st_list_seek{i:0>100}"));
-    let top = TraceInstance::top();
-    let used = format!("st_list_seek{:0>100}", 70);
-    top.enable(&used);
-    let whole = fs::read(STATUS).unwrap();
-    assert!(whole.len() > 4 * 4096);
-    let file = File::open(STATUS).unwrap();
-    let length = whole.len() as u64;
-    // Forwards, backwards, across pages and past the end.
-    for at in [
-        0,
-        1,
-        4095,
-        4096,
-        4097,
-        100,
-        length - 1,
-        length,
-        length + 1,
-        8191,
-        0,
-        length / 2,
-        length + 100_000,
-        3,
-    ] {
-        let rest = whole.get(at as usize..).unwrap_or(&[]);
-        let mut piece = vec![0; 300];
-        let got = file.read_at(&mut piece, at).unwrap();
-        assert_eq!(&piece[..got], &rest[..got], "at {at}");
-        assert!(got == rest.len().min(300) || got > 0, "nothing at {at}");
-    }
-    let mut file = file;
-    for (to, at) in [
-        (SeekFrom::Start(5000), 5000),
-        (SeekFrom::Current(-1000), 4000),
-        (SeekFrom::Start(0), 0),
-        (SeekFrom::Current(100), 100),
-    ] {
-        assert_eq!(file.seek(to).unwrap(), at);
-        let mut piece = [0; 64];
-        file.read_exact(&mut piece).unwrap();
-        assert_eq!(piece, whole[at as usize..][..64]);
-        assert_eq!(file.stream_position().unwrap(), at + 64);
-        file.seek(SeekFrom::Start(at)).unwrap();
-    }
-    let mut again = Vec::new();
-    file.seek(SeekFrom::Start(0)).unwrap();
-    file.read_to_end(&mut again).unwrap();
-    assert!(again == whole);
-    assert!(file.seek(SeekFrom::Current(-1_000_000)).is_err());
-    top.disable(&used);
 }
 
 /// Whether the file was read to the end, in part, or not at all.

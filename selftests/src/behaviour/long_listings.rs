@@ -270,7 +270,7 @@ impl Quiet {
 }
 
 /// The rest of a file, read in pieces of this size.
-fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
+pub fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
     let mut text = Vec::new();
     let mut piece = vec![0; size];
     loop {
@@ -293,8 +293,10 @@ fn reads_of_any_size_give_the_same_text() {
             file.seek(SeekFrom::Start(0)).unwrap();
             assert!(read_by(&mut file, size) == whole, "{path} by {size}");
         }
-        for _ in 0..200 {
-            let at = random.below(whole.len() + 10);
+        let length = whole.len();
+        let edges = [0, 1, 4095, 4096, 4097, 8191, length - 1, length, 2 * length];
+        let random_places = (0..200).map(|_| random.below(length + 10));
+        for at in edges.into_iter().chain(random_places.collect::<Vec<_>>()) {
             let mut piece = vec![0; 1 + random.below(6000)];
             let got = file.read_at(&mut piece, at as u64).unwrap();
             let rest = whole.get(at..).unwrap_or_default();
@@ -305,6 +307,8 @@ fn reads_of_any_size_give_the_same_text() {
         assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
         file.seek(SeekFrom::Start(5000)).unwrap();
         assert!(read_by(&mut file, 333) == whole[5000..], "{path} from 5000");
+        let at = file.seek(SeekFrom::Current(-1000)).unwrap() as usize;
+        assert!(read_by(&mut file, 333) == whole[at..], "{path} from {at}");
         file.seek(SeekFrom::Start(FAR)).unwrap();
         assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
         assert!(file.seek(SeekFrom::Current(-2 * FAR as i64)).is_err());

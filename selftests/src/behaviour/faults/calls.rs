@@ -274,17 +274,29 @@ fn registering_what_is_taken_back_at_random() {
 }
 
 fn unregistering() {
+    unregisters(false);
+}
+
+fn unregistering_what_a_child_has_too() {
+    unregisters(true);
+}
+
+/// With a child, the call copies the registrations, which the two share.
+fn unregisters(with_a_child: bool) {
+    const TEXT: &str = "st_faults_unregister u32 a";
     faults::allow(0);
-    let event = Event::new("st_faults_unregister u32 a");
+    let event = Event::new(TEXT);
     let request = Unregister::new(event.page.address() + 4, 7);
-    let text = "st_faults_unregister u32 a";
+    let word = event.page.word(4);
     TraceInstance::top().enable(&event.name);
     walk("unregister", |fault| {
-        let register = || event.data.register_text(text, request.disable_addr, 7);
-        assert_eq!(register(), Ok(event.index));
-        let word = event.page.word(4);
+        let registered = event.data.register_text(TEXT, request.disable_addr, 7);
+        assert_eq!(registered, Ok(event.index));
         assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
-        let result = fault.fails(EITHER, || event.data.unregister(&request));
+        let child = with_a_child.then(|| child::fork(Line::wait_for_kill));
+        // The call waits for the memory of a copy.
+        let known = [EITHER, &[Errno::EFAULT]][usize::from(with_a_child)];
+        let result = fault.fails(known, || event.data.unregister(&request));
         if result.is_ok() {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }
@@ -293,31 +305,7 @@ fn unregistering() {
         let known = [Ok(()), Err(Errno::ENOENT)];
         assert!(known[usize::from(result.is_ok())..].contains(&again));
         word.store(0, Ordering::Relaxed);
-    })
-    .include(&[Errno::EFAULT]);
-    TraceInstance::top().disable(&event.name);
-    event.wait_clear();
-}
-
-/// Unregistering copies the registrations that are shared with the child.
-fn unregistering_what_a_child_has_too() {
-    const TEXT: &str = "st_faults_shared u32 a";
-    faults::allow(0);
-    let event = Event::new(TEXT);
-    let request = Unregister::new(event.page.address() + 4, 7);
-    let word = event.page.word(4);
-    TraceInstance::top().enable(&event.name);
-    walk("unregister what a child has, too", |fault| {
-        let registered = event.data.register_text(TEXT, request.disable_addr, 7);
-        assert_eq!(registered, Ok(event.index));
-        let child = child::fork(Line::wait_for_kill);
-        // Not `ENOMEM`: the call waits for the memory of the copy.
-        let result = fault.fails(&[Errno::EFAULT], || event.data.unregister(&request));
-        let again = event.data.unregister(&request);
-        let known = [Ok(()), Err(Errno::ENOENT)];
-        assert!(known[usize::from(result.is_ok())..].contains(&again));
-        word.store(0, Ordering::Relaxed);
-        child.kill();
+        drop(child);
     })
     .include(&[Errno::EFAULT]);
     TraceInstance::top().disable(&event.name);
