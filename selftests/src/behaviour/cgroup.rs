@@ -137,10 +137,8 @@ fn registrations_are_charged() {
     let event = Event::new("st_cgroup_bits u32 a");
     event.unregister().unwrap();
     let group = Cgroup::new("st_cgroup_bits");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
+    let mut child = group.fork_to(|line| {
         let data = Data::open();
-        line.say(Word::Entered);
         let register = || register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
         line.follow(Word::Register, register);
         line.follow(Word::Unregister, || {
@@ -152,7 +150,6 @@ fn registrations_are_charged() {
         line.follow(Word::Register, register);
         line.wait_for_kill();
     });
-    child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
     child.tell(Word::Register);
     // The kernel updates the statistics of a group only now and then.
@@ -186,11 +183,9 @@ fn registrations_are_charged() {
 fn events_are_charged() {
     const EVENTS: usize = 2000;
     let group = Cgroup::new("st_cgroup_events");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
+    let mut child = group.fork_to(|line| {
         let data = Data::open();
         let page = Mapping::kept(2);
-        line.say(Word::Entered);
         line.follow(Word::Register, || {
             for event in 0..EVENTS {
                 let text = format!("st_cgroup_event{event} u32 a; u64 b");
@@ -200,7 +195,6 @@ fn events_are_charged() {
         });
         line.wait_for_kill();
     });
-    child.line.hear(Word::Entered);
     let before = group.slab();
     child.tell(Word::Register);
     let events = EVENTS as i64;
@@ -218,10 +212,8 @@ fn files_that_are_waited_for_are_charged() {
     // Only a file that has registered an event takes all the memory that a file can take.
     let event = Event::new("st_cgroup_poll u32 a");
     let group = Cgroup::new("st_cgroup_poll");
-    let mut child = child::fork(|line: &mut Line| {
+    let mut child = group.fork_to(|line| {
         os::allow_open_files(2 * FILES as u64);
-        group.enter();
-        line.say(Word::Entered);
         let open = || {
             let (data, page) = (Data::open(), event.page.address());
             data.register_text("st_cgroup_poll u32 a", page, 1).unwrap();
@@ -239,7 +231,6 @@ fn files_that_are_waited_for_are_charged() {
         });
         line.wait_for_kill();
     });
-    child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
     child.tell(Word::Open);
     let files = FILES as i64;
@@ -291,12 +282,10 @@ const OF_100_FIELDS: i64 = 100 * 56;
 fn events_of_100_fields_are_charged() {
     const EVENTS: usize = 400;
     let group = Cgroup::new("st_cgroup_fields");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
+    let mut child = group.fork_to(|line| {
         let data = Data::open();
         let page = Mapping::kept(1);
         let texts: Vec<CString> = (0..EVENTS).map(text_of_100_fields).collect();
-        line.say(Word::Entered);
         line.follow(Word::Register, || {
             for (event, text) in texts.iter().enumerate() {
                 let address = page.address() + 4 * event as u64;
@@ -306,7 +295,6 @@ fn events_of_100_fields_are_charged() {
         });
         line.wait_for_kill();
     });
-    child.line.hear(Word::Entered);
     machine::forget_free_objects();
     let (before, caches) = (group.slab(), machine::slab_bytes());
     child.tell(Word::Register);
@@ -343,13 +331,10 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     let page = Mapping::kept(1);
     register_bits(&event.data, "st_cgroup_copy u32 a", &page, BITS);
     let group = Cgroup::new("st_cgroup_copy");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
-        line.say(Word::Entered);
+    let mut child = group.fork_to(|line| {
         line.follow(Word::Change, || event.unregister().unwrap());
         line.wait_for_kill();
     });
-    child.line.hear(Word::Entered);
     let bits = BITS as i64;
     let before = group.slab();
     child.tell(Word::Change);

@@ -3,11 +3,15 @@
 //! Events in tracefs: the trace file, filters, triggers, histograms.
 
 use crate::harness::tests;
-use crate::kit::abi::{location, Data, PERSIST};
+use crate::kit::abi::{self, PERSIST};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::os;
+use crate::kit::payload::{
+    payload,
+    Value::{Data, Fixed, Rel},
+};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance};
 use std::fs::File;
@@ -18,11 +22,8 @@ use std::thread;
 use std::time::Instant;
 
 tests!("ftrace":
-    the_trace_shows_every_field,
-    the_trace_shows_strings,
-    the_trace_shows_an_event_without_fields,
+    the_trace_shows_fields_and_strings,
     records_are_byte_for_byte_what_was_written,
-    a_writer_that_moves_has_its_records_in_order,
     what_is_written_once_the_bit_is_set_is_there,
     each_attached_instance_gets_the_record,
     a_filter_on_text_is_for_fields_of_text,
@@ -32,60 +33,38 @@ tests!("ftrace":
     what_ftrace_does_not_want_perf_may_be_unable_to_take,
 );
 
-fn the_trace_shows_every_field() {
-    let event = Event::new("st_ft_fields u8 a; s8 b; u16 c; s32 d; u64 e; s64 f");
-    let tracer = TraceInstance::instance("st_ft_fields");
-    tracer.enable(&event.name);
-    let payload = [
-        &[2][..],
-        &[5],
-        &1000u16.to_ne_bytes(),
-        &(-2i32).to_ne_bytes(),
-        &1234u64.to_ne_bytes(),
-        &77i64.to_ne_bytes(),
-    ]
-    .concat();
-    event.write(&payload).unwrap();
-    tracer.disable(&event.name);
-    assert_eq!(
-        tracer.lines(&event.name),
-        ["st_ft_fields: a=(2) b=(5) c=0x3e8 (1000) d=0xfffffffe (-2) e=0x4d2 (1234) f=0x4d (77)"]
-    );
-}
-
-fn the_trace_shows_strings() {
-    let event = Event::new("st_ft_strings __data_loc char[] a; char[8] b; __rel_loc char[] c");
-    let tracer = TraceInstance::instance("st_ft_strings");
-    tracer.enable(&event.name);
-    // 16 bytes of fixed part; "one" starts at 24 of the record, "two!" right after it.
-    let payload = [
-        &location(24, 4)[..],
-        b"middle\0\0",
-        &location(4, 5),
-        b"one\0",
-        b"two!\0",
-    ]
-    .concat();
-    event.write(&payload).unwrap();
-    tracer.disable(&event.name);
-    let lines = tracer.lines(&event.name);
-    // A string is shown up to its NUL; bytes after it that belong to the field are not text.
-    let lines: Vec<_> = lines.iter().map(|line| line.replace('\0', "")).collect();
-    assert_eq!(lines, ["st_ft_strings: a=one b=middle c=two!"]);
-}
-
-fn the_trace_shows_an_event_without_fields() {
-    let event = Event::new("st_ft_none");
-    let tracer = TraceInstance::instance("st_ft_none");
-    tracer.enable(&event.name);
-    event.write(&[]).unwrap();
-    tracer.disable(&event.name);
-    let text = std::fs::read_to_string("/sys/kernel/tracing/instances/st_ft_none/trace").unwrap();
-    let lines: Vec<_> = text
-        .lines()
-        .filter(|line| line.contains(" st_ft_none:"))
-        .collect();
-    assert_eq!(lines.len(), 1, "{text}");
+fn the_trace_shows_fields_and_strings() {
+    for (text, values, shown) in [
+        (
+            "st_ft_fields u8 a; s8 b; u16 c; s32 d; u64 e; s64 f",
+            &[
+                Fixed(&[2, 5]),
+                Fixed(&1000u16.to_ne_bytes()),
+                Fixed(&(-2i32).to_ne_bytes()),
+                Fixed(&1234u64.to_ne_bytes()),
+                Fixed(&77i64.to_ne_bytes()),
+            ][..],
+            "a=(2) b=(5) c=0x3e8 (1000) d=0xfffffffe (-2) e=0x4d2 (1234) f=0x4d (77)",
+        ),
+        (
+            "st_ft_strings __data_loc char[] a; char[8] b; __rel_loc char[] c",
+            &[Data(b"one\0"), Fixed(b"middle\0\0"), Rel(b"two!\0")],
+            "a=one b=middle c=two!",
+        ),
+        ("st_ft_none", &[], ""),
+    ] {
+        let event = Event::new(text);
+        let tracer = TraceInstance::instance(&event.name);
+        tracer.enable(&event.name);
+        event.write(&payload(values)).unwrap();
+        tracer.disable(&event.name);
+        // A string is shown up to its NUL; bytes after it that belong to the field are not text.
+        let trace = tracer.text("trace").replace('\0', "");
+        let start = format!(" {}:", event.name);
+        let lines = trace.lines().filter_map(|line| line.split_once(&start));
+        let lines: Vec<_> = lines.map(|(_, fields)| fields.trim_start()).collect();
+        assert_eq!(lines, [shown], "{trace}");
+    }
 }
 
 fn records_are_byte_for_byte_what_was_written() {
@@ -103,21 +82,6 @@ fn records_are_byte_for_byte_what_was_written() {
         );
     }
     tracer.disable(&event.name);
-}
-
-fn a_writer_that_moves_has_its_records_in_order() {
-    let event = Event::new("st_ft_moves u32 a");
-    let tracer = TraceInstance::instance("st_ft_moves");
-    tracer.enable(&event.name);
-    let cpus = os::cpus();
-    let want: Vec<[u8; 4]> = (0..20u32).map(u32::to_ne_bytes).collect();
-    // The last CPU first, whose buffer is read last.
-    for (payload, &cpu) in want.iter().zip(cpus.iter().rev().cycle()) {
-        os::run_on(cpu);
-        event.write(payload).unwrap();
-    }
-    tracer.disable(&event.name);
-    assert_eq!(tracer.take_payloads(&event.name, 4), want);
 }
 
 /// The instance takes records from before the bit is set.
@@ -173,7 +137,7 @@ fn a_filter_on_text_is_for_fields_of_text() {
 
 fn the_task_that_deletes_an_event_sees_the_fields_of_others() {
     let event = Event::new("st_ft_other u32 a");
-    let (data, page) = (Data::open(), Mapping::kept(1));
+    let (data, page) = (abi::Data::open(), Mapping::kept(1));
     let text = "st_ft_deleted u32 b";
     let index = data.register_flags(text, page.address(), 0, PERSIST);
     assert_eq!(index, Ok(0));

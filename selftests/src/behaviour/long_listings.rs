@@ -26,7 +26,6 @@ tests!("long_listings":
     a_signal_interrupts_a_read,
     a_reader_that_is_killed_ends,
     reads_of_any_size_give_the_same_text,
-    readers_do_not_disturb_each_other,
 );
 
 /// Bits of one event in one page, in all processes.
@@ -270,7 +269,7 @@ impl Quiet {
 }
 
 /// The rest of a file, read in pieces of this size.
-pub fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
+fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
     let mut text = Vec::new();
     let mut piece = vec![0; size];
     loop {
@@ -313,32 +312,6 @@ fn reads_of_any_size_give_the_same_text() {
         assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
         assert!(file.seek(SeekFrom::Current(-2 * FAR as i64)).is_err());
         assert_eq!(file.stream_position().unwrap(), FAR);
-    }
-    quiet.end();
-}
-
-fn readers_do_not_disturb_each_other() {
-    let quiet = Quiet::new();
-    for path in Quiet::FILES {
-        let whole = read_by(&mut File::open(path).unwrap(), 1 << 20);
-        let mut files: Vec<_> = (0..5).map(|_| File::open(path).unwrap()).collect();
-        let mut texts = vec![Vec::<u8>::new(); files.len()];
-        while texts.iter().any(|text| text.len() < whole.len()) {
-            for (i, file) in files.iter_mut().enumerate() {
-                let mut piece = vec![0; [1000, 77, 4096, 3, 6000][i]];
-                let length = file.read(&mut piece).unwrap();
-                texts[i].extend(&piece[..length]);
-            }
-        }
-        assert!(texts.iter().all(|text| *text == whole), "{path}");
-        // Threads that read one open file get each byte once.
-        let file = File::open(path).unwrap();
-        let read = || read_by(&file, 100).len();
-        let sum = thread::scope(|scope| {
-            let readers = [scope.spawn(read), scope.spawn(read)];
-            readers.map(|reader| reader.join().unwrap()).iter().sum()
-        });
-        assert_eq!(whole.len(), sum, "{path}");
     }
     quiet.end();
 }

@@ -27,9 +27,7 @@ tests!("perf_kinds":
     a_signal_kills_the_writer_after_its_record,
     an_event_of_a_control_group.needs_path(PATH).skip_if(cgroup::without_perf),
     an_event_that_is_removed_at_exec,
-    an_event_that_is_removed_and_closed_at_exec,
     a_ring_that_is_written_backward,
-    a_ring_of_large_records_that_is_written_backward,
     an_event_that_is_inherited,
     siblings_come_while_large_records_are_written,
     siblings_come_while_ftrace_takes_large_records.skip_if(tracefs::lacks_long_records),
@@ -216,17 +214,17 @@ fn become_shell(event: &Event, count: usize) -> ! {
 fn an_event_that_is_removed_at_exec() {
     let event = Event::new("st_pk_exec u32 a");
     let mut child = child::fork(|line| {
-        line.hear(Word::Write);
-        write(&event, [1, 2, 3]);
-        line.say(Word::Wrote);
+        // Removed and closed.
+        let own = Perf::open_with(event.id(), SELF, ANY_CPU, ENDING).expect("perf_event_open");
+        line.follow(Word::Write, || write(&event, [1, 2, 3]));
+        assert_eq!(own.count(), 3);
         line.hear(Word::Exec);
         become_shell(&event, 2);
     });
     let mut ending = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, ENDING);
     let mut staying = Perf::sample(event.id(), child.pid, ANY_CPU, 1);
     event.wait_set();
-    child.line.say(Word::Write);
-    child.line.hear(Word::Wrote);
+    child.tell(Word::Write);
     assert_eq!((ending.count(), staying.count()), (3, 3));
     child.line.say(Word::Exec);
     wait::until("the program to write its records", || staying.count() == 5);
@@ -237,29 +235,6 @@ fn an_event_that_is_removed_at_exec() {
     assert_eq!(staying.take_payloads(4), want);
     assert_eq!((ending.lost, staying.lost), (0, 0));
     drop((ending, staying));
-    event.wait_clear();
-    child.kill();
-}
-
-fn an_event_that_is_removed_and_closed_at_exec() {
-    let event = Event::new("st_pk_closed u32 a");
-    let mut child = child::fork(|line| {
-        let perf = Perf::open_with(event.id(), SELF, ANY_CPU, ENDING);
-        let perf = perf.expect("perf_event_open");
-        line.say(Word::Opened);
-        line.hear(Word::Write);
-        write(&event, [1]);
-        assert_eq!(perf.count(), 1);
-        line.say(Word::Wrote);
-        line.hear(Word::Exec);
-        become_shell(&event, 0);
-    });
-    child.line.hear(Word::Opened);
-    event.wait_set();
-    child.line.say(Word::Write);
-    child.line.hear(Word::Wrote);
-    assert!(event.bit());
-    child.line.say(Word::Exec);
     event.wait_clear();
     assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
     child.kill();
@@ -278,28 +253,10 @@ fn sample_size(length: usize) -> u64 {
 
 fn a_ring_that_is_written_backward() {
     let event = Event::new("st_pk_back u32 a");
-    let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, 1, BACKWARD);
-    event.wait_set();
-    assert_eq!(perf.newest().len(), 0);
-    let size = sample_size(4);
-    let room = (PAGE as u64 / size) as u32;
-    for value in 1..=400_u32 {
-        write(&event, [value]);
-        assert_eq!(perf.head(), (u64::from(value) * size).wrapping_neg());
-        let newest = perf.newest();
-        let got: Vec<_> = newest.iter().map(|record| record.payload(4)).collect();
-        let oldest = value.saturating_sub(room) + 1;
-        let want: Vec<_> = (oldest..=value).rev().map(u32::to_ne_bytes).collect();
-        assert_eq!(got, want, "after {value} records");
-    }
-    assert_eq!(perf.count(), 400);
-}
-
-fn a_ring_of_large_records_that_is_written_backward() {
-    let event = Event::new("st_pk_back u32 a");
     let pages = 64;
     let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, pages, BACKWARD);
     event.wait_set();
+    assert_eq!(perf.newest().len(), 0);
     let mut written: Vec<Vec<u8>> = Vec::new();
     let mut head = 0_u64;
     for round in 0..20 {
@@ -327,6 +284,7 @@ fn a_ring_of_large_records_that_is_written_backward() {
             assert!(record.payload(payload.len()) == *payload, "round {round}");
         }
     }
+    assert_eq!(perf.count(), 20);
 }
 
 fn an_event_that_is_inherited() {

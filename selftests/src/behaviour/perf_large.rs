@@ -25,7 +25,6 @@ tests!("perf_large":
     the_deepest_stack_fits,
     a_page_less_of_the_stack_is_dumped,
     about_the_size_of_the_trace_cores_buffer,
-    a_program_sees_it,
     a_program_alone_sees_it,
     listeners_that_come_and_go_get_whole_samples,
 );
@@ -250,37 +249,26 @@ fn a_page_less_of_the_stack_is_dumped() {
 fn about_the_size_of_the_trace_cores_buffer() {
     let event = Event::new("st_large u32 a");
     let counters = Counters::new(1);
-    let program = Program::counting(&counters, 1);
-    for with_program in [false, true] {
-        let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-        if with_program {
+    // Without a program, and with one that keeps or drops the sample.
+    for (result, count) in [(None, 0), (Some(1), 31), (Some(0), 62)] {
+        let mut perf = Perf::listen(&event, Sample::PLAIN);
+        if let Some(result) = result {
+            let program = Program::counting(&counters, result);
             perf.attach(&program).expect("attach a program");
         }
-        event.wait_set();
-        for length in 8170..8200 {
+        for length in (8170..8200).chain([30_000]) {
             let payload = bytes(length);
             assert_eq!(event.write(&payload), Ok(4 + length));
-            assert_recorded(&mut perf, &payload);
+            match result {
+                Some(0) => assert_eq!(perf.take().len(), 0, "{length}"),
+                _ => assert_recorded(&mut perf, &payload),
+            }
         }
-    }
-    assert_eq!(counters.get(0), 30);
-}
-
-fn a_program_sees_it() {
-    let event = Event::new("st_large u32 a");
-    let counters = Counters::new(1);
-    for (result, samples) in [(1, 1), (0, 0)] {
-        let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-        let program = Program::counting(&counters, result);
-        perf.attach(&program).expect("attach a program");
-        event.wait_set();
-        for length in [9000, 30_000, 65_000] {
-            let before = counters.get(0);
-            assert_eq!(event.write(&bytes(length)), Ok(4 + length));
-            assert_eq!(counters.get(0), before + 1);
-            assert_eq!(perf.take().len(), samples, "{length}");
-        }
-        assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
+        assert_eq!(
+            counters.get(0),
+            count,
+            "with a program that returns {result:?}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! Control groups, to see and to limit the memory that the kernel uses for a process.
 
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
@@ -89,16 +89,23 @@ impl Cgroup {
         File::open(&self.dir).expect("open a cgroup")
     }
 
-    /// Forks a process in the group, exempt from the OOM killer, that serves.
-    pub fn fork(&self, event: &Event) -> Child {
+    /// Forks a process in the group that runs `run`.
+    pub fn fork_to(&self, run: impl FnOnce(&mut Line)) -> Child {
         let mut child = child::fork(|line| {
             self.enter();
-            be_spared();
             line.say(Word::Entered);
-            fork_tree::serve(line, event);
+            run(line);
         });
         child.line.hear(Word::Entered);
         child
+    }
+
+    /// Forks a process in the group, exempt from the OOM killer, that serves.
+    pub fn fork(&self, event: &Event) -> Child {
+        self.fork_to(|line| {
+            be_spared();
+            fork_tree::serve(line, event);
+        })
     }
 
     /// Attaches ftrace to the event while the group has no memory for the page of `child`, which

@@ -16,8 +16,7 @@ tests!("consumers::control":
     opening_set_event_anew_switches_all_off,
     an_instance_records_for_itself,
     an_instance_that_goes_lets_go,
-    set_event_notrace_pid_leaves_out_a_writer,
-    event_fork_picks_the_children_too,
+    lists_of_processes_select_writers,
 );
 
 /// Appends to a tracer's `set_event`, as `>>` does. Returns whether the write succeeded.
@@ -143,40 +142,30 @@ fn wait_recorded(tracer: &TraceInstance, event: &Event, value: u32, wanted: bool
     });
 }
 
-fn set_event_notrace_pid_leaves_out_a_writer() {
-    let event = Event::new("st_co_notrace u32 a");
-    let tracer = TraceInstance::instance("st_co_notrace");
+fn lists_of_processes_select_writers() {
+    let event = Event::new("st_co_pids u32 a");
+    let tracer = TraceInstance::instance("st_co_pids");
     tracer.enable(&event.name);
-    let me = std::process::id();
-    tracer.control("set_event_notrace_pid", &me.to_string());
-    assert_eq!(tracer.text("set_event_notrace_pid").trim(), me.to_string());
-    wait_recorded(&tracer, &event, 1, false);
-    assert!(event.bit(), "it is still listened to");
-    tracer.control("trace", "");
-    child::fork(|_| write(&event, [2])).join();
-    assert_eq!(values(&tracer, &event), [2], "of another process");
-    tracer.control("set_event_notrace_pid", "");
-    wait_recorded(&tracer, &event, 3, true);
-    tracer.disable(&event.name);
-}
-
-fn event_fork_picks_the_children_too() {
-    let event = Event::new("st_co_fork u32 a");
-    let tracer = TraceInstance::instance("st_co_fork");
-    tracer.enable(&event.name);
-    tracer.control("set_event_pid", &std::process::id().to_string());
-    wait_recorded(&tracer, &event, 1, true);
+    let me = std::process::id().to_string();
     let of_a_child = |value| {
         tracer.control("trace", "");
         child::fork(|_| write(&event, [value])).join();
         values(&tracer, &event)
     };
-    assert_eq!(of_a_child(2), []);
+    tracer.control("set_event_notrace_pid", &me);
+    assert_eq!(tracer.text("set_event_notrace_pid").trim(), me);
+    wait_recorded(&tracer, &event, 1, false);
+    assert!(event.bit(), "it is still listened to");
+    assert_eq!(of_a_child(2), [2]);
+    tracer.control("set_event_notrace_pid", "");
+    tracer.control("set_event_pid", &me);
+    wait_recorded(&tracer, &event, 3, true);
+    assert_eq!(of_a_child(4), []);
     tracer.control("options/event-fork", "1");
-    assert_eq!(of_a_child(3), [3]);
+    assert_eq!(of_a_child(5), [5]);
     // A child leaves the list when its task is freed, some time after its exit.
     wait::until("the child to leave the list", || {
-        tracer.text("set_event_pid").trim() == std::process::id().to_string()
+        tracer.text("set_event_pid").trim() == me
     });
     tracer.control("options/event-fork", "0");
     tracer.disable(&event.name);

@@ -9,24 +9,19 @@ use crate::kit::payload::{
     payload,
     Value::{Data, Fixed, Rel},
 };
-use crate::kit::tracefs::{self, TraceInstance, SYNTHETIC};
+use crate::kit::tracefs::TraceInstance;
 use std::fs;
-use std::thread::sleep;
-use std::time::Duration;
 
 tests!("consumers::triggers":
     each_alone_sets_the_bit,
     a_snapshot_alone_sets_the_bit.needs_path(SNAPSHOT),
     traceoff_on_a_string,
     traceon_on_a_number,
-    stacktrace_shows_the_way_in,
     enable_event_starts_another,
     disable_event_stops_another,
     a_trigger_with_its_event_recorded_and_filtered,
     sums_sorted_by_a_sum,
     keys_that_are_strings,
-    onmatch_makes_a_synthetic_event,
-    onmax_saves_other_fields,
 );
 
 /// A trigger of an event in an instance; removed when dropped.
@@ -144,39 +139,6 @@ fn traceon_on_a_number() {
     assert!(values == [3, 4, 5] || values == [4, 5], "{values:?}");
 }
 
-/// The kernel's entry point of system calls: the last line of a stack trace.
-const WAY_IN: &str = if cfg!(target_arch = "aarch64") {
-    "=> el0t_64_sync\n"
-} else {
-    "=> entry_SYSCALL_64_after_hwframe\n"
-};
-
-fn stacktrace_shows_the_way_in() {
-    let event = Event::new("st_tg_stack u32 a");
-    let tracer = TraceInstance::instance("st_tg_stack");
-    let _trigger = Trigger::set(&tracer, &event, "stacktrace if a == 2");
-    tracer.enable(&event.name);
-    write(&event, 1..=3);
-    tracer.disable(&event.name);
-    let text = tracer.text("trace");
-    let mut rest = &text[..];
-    for part in [
-        "st_tg_stack: a=0x1 ",
-        "st_tg_stack: a=0x2 ",
-        "<stack trace>\n",
-        "=> vfs_write\n",
-        "=> ksys_write\n",
-        WAY_IN,
-        "st_tg_stack: a=0x3 ",
-    ] {
-        let (_, after) = rest
-            .split_once(part)
-            .unwrap_or_else(|| panic!("{part:?} in its place in {text}"));
-        rest = after;
-    }
-    assert_eq!(text.matches("<stack trace>").count(), 1);
-}
-
 fn enable_event_starts_another() {
     let start = Event::new("st_tg_start u32 a");
     let event = Event::new("st_tg_started u32 a");
@@ -284,87 +246,4 @@ fn keys_that_are_strings() {
         ];
         assert_eq!(trigger.hist(), want);
     }
-}
-
-/// A synthetic event; removed when dropped.
-struct Synthetic(&'static str);
-
-impl Synthetic {
-    fn new(name: &'static str, fields: &str) -> Synthetic {
-        tracefs::append(SYNTHETIC, &format!("{name} {fields}")).expect("make a synthetic event");
-        Synthetic(name)
-    }
-}
-
-impl Drop for Synthetic {
-    fn drop(&mut self) {
-        let _ = tracefs::append(SYNTHETIC, &format!("!{}", self.0));
-    }
-}
-
-fn onmatch_makes_a_synthetic_event() {
-    let begin = Event::new("st_tg_begin u32 id; __rel_loc char[] path");
-    let end = Event::new("st_tg_end u32 id; u16 status");
-    let _synthetic = Synthetic::new("st_tg_request", "u32 id; u16 status; u64 ns; char path[]");
-    let tracer = TraceInstance::instance("st_tg_onmatch");
-    let first = "hist:keys=id:t0=common_timestamp,path=path";
-    let first = Trigger::set(&tracer, &begin, first);
-    let second = "hist:keys=id:ns=common_timestamp-$t0,path=$path:\
-                  onmatch(user_events.st_tg_begin).st_tg_request(id,status,$ns,$path)";
-    let second = Trigger::set(&tracer, &end, second);
-    let enable = "events/synthetic/st_tg_request/enable";
-    tracer.control(enable, "1");
-    let started = |id: u32, path: &[u8]| {
-        let payload = payload(&[Fixed(&id.to_ne_bytes()), Rel(path)]);
-        assert_eq!(begin.write(&payload), Ok(4 + payload.len()));
-    };
-    let ended = |id: u32, status: u16| {
-        let payload = payload(&[Fixed(&id.to_ne_bytes()), Fixed(&status.to_ne_bytes())]);
-        assert_eq!(end.write(&payload), Ok(10));
-    };
-    started(7, b"/a\0");
-    started(8, b"/b\0");
-    // Between ticks the trace clock advances by one tick at most: it stands still if a busy host
-    // delays the ticks.
-    let ticks_pass = || sleep(Duration::from_millis(20));
-    ticks_pass();
-    ended(8, 404);
-    ended(9, 500);
-    ticks_pass();
-    ended(7, 200);
-    tracer.control(enable, "0");
-    let lines = tracer.lines("st_tg_request");
-    let times: Vec<u64> = lines
-        .iter()
-        .map(|line| line.split("ns=").nth(1).unwrap())
-        .map(|rest| rest.split(' ').next().unwrap().parse().unwrap())
-        .collect();
-    let want: Vec<_> = [(8, 404, "/b"), (7, 200, "/a")]
-        .iter()
-        .zip(&times)
-        .map(|((id, status, path), ns)| {
-            format!("st_tg_request: id={id} status={status} ns={ns} path={path}")
-        })
-        .collect();
-    assert_eq!(lines, want);
-    assert!(times[0] > 0 && times[1] > times[0], "{times:?}");
-    drop(second);
-    drop(first);
-    end.wait_clear();
-    begin.wait_clear();
-}
-
-fn onmax_saves_other_fields() {
-    let event = Event::new("st_tg_max u8 kind; u32 ns; __rel_loc char[] path");
-    let tracer = TraceInstance::instance("st_tg_max");
-    let text = "hist:keys=kind:ns=ns:onmax($ns).save(path,common_pid)";
-    let _trigger = Trigger::set(&tracer, &event, text);
-    for (ns, path) in [(5u32, "/a\0"), (9, "/slow\0"), (6, "/b\0")] {
-        let payload = payload(&[Fixed(&[1]), Fixed(&ns.to_ne_bytes()), Rel(path.as_bytes())]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    let text = squeezed(&tracer.get(&event.name, "hist"));
-    let pid = std::process::id();
-    let want = format!("{{ kind: 1 }} hitcount: 3 max: 9 path: /slow common_pid: {pid}");
-    assert!(text.contains(&want), "{want:?} in {text}");
 }

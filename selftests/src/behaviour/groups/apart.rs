@@ -248,7 +248,12 @@ fn a_program_deletes_events_of_its_group_only() {
         0 => Data::open(),
         at => Data::open_in(&groups[at - 1]),
     };
-    let all = |name: &str| [name.into(), groups[0].event(name), groups[1].event(name)];
+    let deleted = "st_g_deleted";
+    let names = [
+        deleted.into(),
+        groups[0].event(deleted),
+        groups[1].event(deleted),
+    ];
     let formats = || {
         let own = [0, 1].map(|at| groups[at].formats_of("st_g_multi").len());
         [formats_of("st_g_multi").len(), own[0], own[1]]
@@ -280,21 +285,23 @@ fn a_program_deletes_events_of_its_group_only() {
         assert_eq!(other.delete(name), Err(Errno::ENOENT), "{name}");
     }
     drop(other);
-    let deleted = |at: usize| {
+    let mut left = [true; 3];
+    for at in [1, 0, 2] {
         for name in ["st_g_deleted", "st_g_multi"] {
             wait::until("an event to be deleted", || {
                 open(at).delete(name) != Err(Errno::EBUSY)
             });
-            assert_eq!(open(at).delete(name), Err(Errno::ENOENT));
+            assert_eq!(open(at).delete(name), Err(Errno::ENOENT), "{name} of {at}");
         }
-        all("st_g_deleted").map(|event| tracefs::event_exists(&event))
-    };
-    assert_eq!(deleted(1), [true, false, true]);
-    assert_eq!(formats(), [2, 0, 2]);
-    assert_eq!(deleted(0), [false, false, true]);
-    assert_eq!(formats(), [0, 0, 2]);
-    assert_eq!(deleted(2), [false; 3]);
-    assert_eq!(formats(), [0; 3]);
+        left[at] = false;
+        let events = [0, 1, 2].map(|at| tracefs::event_exists(&names[at]));
+        assert_eq!(events, left, "after {at}");
+        assert_eq!(
+            formats(),
+            left.map(|left| 2 * usize::from(left)),
+            "after {at}"
+        );
+    }
 }
 
 /// A bit is identified by its address in the process that unregisters it.

@@ -32,8 +32,7 @@ tests!("groups::files":
     only_root_makes_and_removes_groups,
     a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed,
     a_group_of_the_same_name_is_new_and_empty,
-    an_open_listing_of_a_removed_group_has_no_events,
-    a_listing_that_was_read_in_part_ends_when_its_group_is_removed,
+    an_open_listing_ends_when_its_group_is_removed,
     an_open_list_of_groups_goes_on_while_groups_go,
     a_file_that_is_known_does_not_keep_the_module_busy,
 );
@@ -234,53 +233,41 @@ fn a_group_of_the_same_name_is_new_and_empty() {
     assert!(limits.starts_with("g:st_g_new events=1024 #"), "{limits}");
 }
 
-fn an_open_listing_of_a_removed_group_has_no_events() {
-    const EMPTY: &str = "\nActive: 0\nBusy: 0\n";
-    let group = Group::new("st_g_listed");
-    for event in ["st_g_one", "st_g_two"] {
-        dynamic::run(&format!("u:{} u32 a", group.event(event))).unwrap();
-    }
-    let open = |path: PathBuf| File::open(path).unwrap();
-    let mut status = open(group.status_file());
-    let mut profile = open(group.profile());
-    assert_eq!(group.status().active, 2);
-    assert_eq!(group.remove(), Ok(()));
-    // A new group of the same name is not shown.
-    let again = Group::new("st_g_listed");
-    dynamic::run(&format!("u:{} u32 a", again.event("st_g_three"))).unwrap();
-    let mut text = String::new();
-    status.read_to_string(&mut text).unwrap();
-    assert_eq!(text, EMPTY);
-    text.clear();
-    profile.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "");
-    assert_eq!(again.status().names(), ["st_g_three"]);
-}
-
 /// The listings have several thousand bytes and are read in parts.
-fn a_listing_that_was_read_in_part_ends_when_its_group_is_removed() {
+fn an_open_listing_ends_when_its_group_is_removed() {
     const EVENTS: usize = 300;
-    let group = Group::new("st_g_part");
+    let group = Group::new("st_g_listed");
     let lines: Vec<_> = (0..EVENTS)
         .map(|event| format!("u:{} u32 a", group.event(&format!("st_g_event_{event}"))))
         .collect();
     for part in lines.chunks(10) {
         dynamic::run(&part.join("\n")).unwrap();
     }
-    let mut files = [group.status_file(), group.profile()].map(|path| File::open(path).unwrap());
-    let mut parts = files.each_mut().map(|file| {
+    let open = || [group.status_file(), group.profile()].map(|path| File::open(path).unwrap());
+    let (unread, in_part) = (open(), open());
+    let parts = in_part.each_ref().map(|mut file| {
         let mut part = vec![0; 100];
         file.read_exact(&mut part).unwrap();
         part
     });
     assert_eq!(group.remove(), Ok(()));
-    for (file, part) in files.iter_mut().zip(&mut parts) {
+    // A new group of the same name is not shown.
+    let again = Group::new("st_g_listed");
+    dynamic::run(&format!("u:{} u32 a", again.event("st_g_new"))).unwrap();
+    let rest = |mut file: File| {
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert!(!text.contains("st_g_new"), "{text}");
+        text
+    };
+    assert_eq!(unread.map(rest), ["\nActive: 0\nBusy: 0\n", ""]);
+    for (file, part) in in_part.into_iter().zip(parts) {
         // Text that the kernel has already buffered may still follow.
-        file.read_to_end(part).unwrap();
-        let text = String::from_utf8_lossy(part);
+        let text = String::from_utf8(part).unwrap() + &rest(file);
         let names = text.matches("st_g_event_").count();
         assert!((1..EVENTS).contains(&names), "{names} of {EVENTS}: {text}");
     }
+    assert_eq!(again.status().names(), ["st_g_new"]);
 }
 
 fn an_open_list_of_groups_goes_on_while_groups_go() {

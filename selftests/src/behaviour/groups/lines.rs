@@ -3,22 +3,18 @@
 //! Lines of `dynamic_events` about events of groups.
 
 use crate::harness::tests;
-use crate::kit::abi::Data;
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{stays, Event};
 use crate::kit::group::{self, Group};
-use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, TraceInstance};
 
 tests!("groups::lines":
     a_line_makes_an_event_of_a_group,
     a_line_that_names_no_group_is_einval,
     a_line_deletes_in_the_group_of_its_system_or_the_first,
-    fields_of_a_line_that_deletes_must_match,
     what_programs_register_is_listed_with_its_system,
     truncating_deletes_what_is_idle_in_all_groups,
-    the_first_groups_lines_are_as_ever,
 );
 
 fn a_line_makes_an_event_of_a_group() {
@@ -122,26 +118,6 @@ fn a_line_deletes_in_the_group_of_its_system_or_the_first() {
     }
 }
 
-fn fields_of_a_line_that_deletes_must_match() {
-    let group = Group::new("st_g_fields");
-    let event = group.event("st_g_event");
-    again("st_g_event", "u64 a").unwrap();
-    for fields in ["", " u32 a", " u32 a;", " u32 a; char[4] b"] {
-        let made = match fields.contains("char") {
-            true => "u32 a; char[4] b",
-            false => "u32 a",
-        };
-        again(&event, made).unwrap();
-        for other in ["u64 a", "u32 b", "u32 a; u32 b"] {
-            let line = format!("-:{event} {other}");
-            fails("fields", &line, dynamic::run(&line), Errno::ENOENT);
-        }
-        assert_eq!(dynamic::run(&format!("-:{event}{fields}")), Ok(()));
-        assert!(!tracefs::event_exists(&event));
-    }
-    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
-}
-
 fn what_programs_register_is_listed_with_its_system() {
     let group = Group::new("st_g_program");
     let event = Event::new_in(&group, "st_g_event struct t a 8;u8 b");
@@ -173,19 +149,4 @@ fn truncating_deletes_what_is_idle_in_all_groups() {
     groups
         .iter()
         .for_each(|group| assert_eq!(group.numbers(), [0, 0, 0]));
-}
-
-fn the_first_groups_lines_are_as_ever() {
-    let group = Group::new("st_g_other");
-    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
-    data.register_text("st_g_event u64 a", page.address(), 0)
-        .unwrap();
-    for line in ["u:st_g_event u32 a", "u:user_events/st_g_event u32 a"] {
-        assert_eq!(dynamic::run(line), Ok(()));
-        let lines = dynamic::user_lines();
-        assert!(lines.contains(&"u:st_g_event u32 a".into()), "{lines:?}");
-        assert_eq!(dynamic::run("-:st_g_event u32 a"), Ok(()));
-    }
-    let left = [format!("u:{} u64 a", group.event("st_g_event"))];
-    assert_eq!(dynamic::user_lines(), left);
 }

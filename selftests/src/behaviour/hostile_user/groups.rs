@@ -3,8 +3,7 @@
 //! A user with the data file of one group can see, delete, use up and write only what is in that
 //! group.
 
-use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS};
-use crate::kit::child::Word;
+use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::group::{Group, GROUPS};
@@ -106,86 +105,4 @@ pub fn reaches_nothing_of_other_groups() {
     assert_eq!(Status::now().names(), ["st_evil_event"]);
     assert_eq!(other.status().names(), ["st_evil_event"]);
     assert_eq!(other.missed("st_evil_event"), (0, 0));
-}
-
-/// No two events have the same place in tracefs, whatever the names of groups and events.
-pub fn takes_no_place_of_another_group() {
-    // The formats of one group could have the names of events of another.
-    let groups = ["st_evil_a", "st_evil_a_b", "st_evil_a_multi_"].map(Group::of_any_names);
-    let mine = &groups[0];
-    // The system of formats of the group `st_evil_a` would be the system of the first of these.
-    let refused = ["st_evil_a_multi", "st_evil_multi"];
-    for name in refused {
-        assert_eq!(Group::made(name, "").err(), Some(Errno::EINVAL));
-    }
-    let _access = Access::given_in(mine);
-    // Forked before there are registrations that it would inherit.
-    let mut user = fork_unprivileged(|line| {
-        line.hear(Word::Register);
-        let data = Data::open_in(mine);
-        let page = Mapping::kept(1);
-        let names = [
-            "b_multi",
-            "b_multi.0",
-            "multi",
-            "b_b_multi",
-            "a_b",
-            "user_events",
-            "_b",
-            "_multi",
-            "multi.0",
-            "user_events_st_evil_a_multi",
-        ];
-        for (bit, name) in names.into_iter().enumerate() {
-            for (more, flags) in [(0, 0), (1, MULTI_FORMAT)] {
-                let text = format!("{name} u32 a");
-                let bit = (2 * bit + more) as u8;
-                let got = data.register_flags(&text, page.address(), bit, flags);
-                assert_eq!(got, Ok(bit.into()), "{text}");
-            }
-        }
-        line.say(Word::Register);
-        line.wait_for_kill();
-    });
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let files = groups.each_ref().map(Data::open_in);
-    for (at, data) in files.iter().chain([&data]).enumerate() {
-        let text = "b_multi u32 a";
-        for (bit, flags) in [0, MULTI_FORMAT].into_iter().enumerate() {
-            let address = page.address() + 4 * at as u64;
-            let got = data.register_flags(text, address, bit as u8, flags);
-            assert_eq!(got, Ok(bit as u32));
-        }
-    }
-    user.tell(Word::Register);
-    // Each group has two systems with its own events only.
-    let events = |system: &str| {
-        let mut names = tracefs::names_starting_with("", &tracefs::group_dir(system));
-        names.retain(|name| !["enable", "filter"].contains(&name.as_str()));
-        names.sort();
-        names
-    };
-    let mut systems: Vec<_> = groups
-        .iter()
-        .flat_map(|group| [group.system(), group.multi_system()])
-        .chain(["user_events", "user_events_multi"].map(String::from))
-        .collect();
-    systems.sort();
-    assert_eq!(tracefs::systems(), systems);
-    for system in [
-        "user_events",
-        "user_events_st_evil_a_b",
-        "user_events_st_evil_a_multi_",
-    ] {
-        assert_eq!(events(system), ["b_multi"], "{system}");
-        let formats = events(&format!("{system}_multi"));
-        assert_eq!(formats.len(), 1, "{system}: {formats:?}");
-        assert!(formats[0].starts_with("b_multi."), "{system}: {formats:?}");
-    }
-    assert_eq!(events(&mine.system()).len(), 10);
-    assert_eq!(events(&mine.multi_system()).len(), 10);
-    for group in &groups[1..] {
-        let format = events(&group.multi_system()).remove(0);
-        assert_eq!(group.status().names(), ["b_multi", &format]);
-    }
 }

@@ -14,7 +14,7 @@
 //! - forge listings: names have no byte that ends a word or a line; command names are escaped
 //!   (`forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word`)
 //! - make root's tools misread formats: ambiguous descriptions are refused
-//!   (`has_no_format_misread`, `contract::descriptions::*`, `tools::types::*`)
+//!   (`contract::fields::*`, `tools::types::*`)
 //! - reach kernel addresses: the word must be the process's own memory, all data is copied and its
 //!   locations are checked (`reaches_no_kernel_address`, `contract::locations::*`)
 //! - pin pages of others: a page is written only if the process itself could write it, and is
@@ -27,7 +27,7 @@
 //! - spoil a recording of others: a group takes only names that all tools read (`groups::names::*`,
 //!   `tools::names::a_tenant_spoils_no_recording`)
 //! - take the place of another group's event: no name of a group ends like the systems of formats
-//!   (`takes_no_place_of_another_group`, `groups::control::names_that_are_einval`)
+//!   (`groups::control::lines_that_are_einval`, `systems_are_not_mixed_up` of the schema)
 //! - race setuid exec: registrations end with the address space, before the new program has one
 //!   (`writes_nothing_into_a_program_with_roots_rights`, `exec::*`)
 
@@ -40,21 +40,19 @@ mod texts;
 use crate::harness::tests;
 use crate::kit::userfault;
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
-use groups::{reaches_nothing_of_other_groups, takes_no_place_of_another_group};
+use groups::reaches_nothing_of_other_groups;
 use limits::{
     arguments_that_never_come_hold_up_no_other, fills_the_table_and_loses_it_with_its_process,
 };
 use setuid::writes_nothing_into_a_program_with_roots_rights;
-use texts::{forges_no_line_of_a_listing, has_no_format_misread};
+use texts::forges_no_line_of_a_listing;
 
 tests!("hostile_user":
     fills_the_table_and_loses_it_with_its_process,
     arguments_that_never_come_hold_up_no_other.needs_path(userfault::PATH),
     forges_no_line_of_a_listing,
-    has_no_format_misread,
     reaches_no_kernel_address,
     writes_and_pins_no_page_of_others,
     reaches_nothing_of_other_groups,
-    takes_no_place_of_another_group,
     writes_nothing_into_a_program_with_roots_rights.limit(300),
 );
