@@ -16,7 +16,6 @@ tests!("bpf":
     it_runs_on_every_cpu_though_attached_on_one,
     its_context_is_the_record,
     it_follows_a_location,
-    it_sees_what_is_behind_the_fields,
     returning_0_drops_the_sample,
     it_decides_record_by_record,
     ftrace_gets_what_it_drops,
@@ -114,19 +113,6 @@ fn its_context_is_the_record() {
     assert_eq!(counters.all(4), [100_007, 6, 10, 18]);
 }
 
-/// Instructions that copy eight bytes of the context to the stack, to -16 of the frame. Register 2
-/// has their offset in the context.
-fn read_context() -> [bpf::Instruction; 6] {
-    [
-        bpf::copy(3, 6),
-        bpf::add_register(3, 2),
-        bpf::copy(1, bpf::FRAME),
-        bpf::add(1, -16),
-        bpf::set(2, 8),
-        bpf::call(bpf::PROBE_READ_KERNEL),
-    ]
-}
-
 fn it_follows_a_location() {
     for (text, offset) in [
         ("st_bpf_data_loc __data_loc char[] b; u32 a", 16),
@@ -139,9 +125,16 @@ fn it_follows_a_location() {
                 bpf::load_u32(2, 6, 8),
                 bpf::and(2, 0xffff),
                 bpf::add(2, from),
+                // Eight bytes of the context, from there, are copied to the stack.
+                bpf::copy(3, 6),
+                bpf::add_register(3, 2),
+                bpf::copy(1, bpf::FRAME),
+                bpf::add(1, -16),
+                bpf::set(2, 8),
+                bpf::call(bpf::PROBE_READ_KERNEL),
+                bpf::load_u64(8, bpf::FRAME, -16),
+                bpf::set(7, 0),
             ],
-            &read_context(),
-            &[bpf::load_u64(8, bpf::FRAME, -16), bpf::set(7, 0)],
             &counters.add(),
             &bpf::give(1),
         ]);
@@ -152,21 +145,6 @@ fn it_follows_a_location() {
         drop(perf);
         event.wait_clear();
     }
-}
-
-fn it_sees_what_is_behind_the_fields() {
-    let counters = Counters::new(1);
-    let program = Program::new(&[
-        &[bpf::set(2, 16)],
-        &read_context(),
-        &[bpf::load_u64(8, bpf::FRAME, -16), bpf::set(7, 0)],
-        &counters.add(),
-        &bpf::give(1),
-    ]);
-    let (event, _perf) = attached("st_bpf_behind u64 a", &program);
-    let payload = [&[0; 8][..], b"the tail, and more"].concat();
-    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    assert_eq!(counters.get(0), u64::from_ne_bytes(*b"the tail"));
 }
 
 fn returning_0_drops_the_sample() {
@@ -295,7 +273,11 @@ fn closing_the_link_clears_the_bit() {
 fn reading_past_the_fields_is_refused() {
     for (text, offset, result) in [
         ("st_bpf_past u32 a; __rel_loc char[] b; u32 c", 16, Ok(())),
-        ("st_bpf_past u32 a; __rel_loc char[] b; u32 c", 20, Err(Errno::EACCES)),
+        (
+            "st_bpf_past u32 a; __rel_loc char[] b; u32 c",
+            20,
+            Err(Errno::EACCES),
+        ),
         ("st_bpf_empty", 8, Err(Errno::EACCES)),
     ] {
         let program = Program::new(&[&[bpf::load_u32(0, 6, offset), bpf::EXIT]]);

@@ -3,8 +3,8 @@
 //! An unprivileged user with access to the two files, and to nothing else.
 
 use crate::harness::tests;
-use crate::kit::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
-use crate::kit::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST, STATUS};
+use crate::kit::abi::{location, Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG};
+use crate::kit::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST};
 use crate::kit::child::{self, Line, Word};
 use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::{fails, Errno};
@@ -16,32 +16,18 @@ use crate::kit::perf::Perf;
 use crate::kit::tracefs::{self, formats_of, TraceInstance};
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::wait;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process;
 use std::sync::atomic::Ordering;
 
 tests!("unprivileged":
-    has_no_access_at_first,
     access_to_data_is_enough_to_register_and_write,
     events_belong_to_root_whatever_user_makes_them,
     deleting_asks_for_the_capability_only_where_it_matters.needs_path("/sys/kernel/security"),
     better_than_c_10_no_error_is_logged.limit(300),
 );
-
-fn open(path: &str) -> Result<(), Errno> {
-    File::open(path).map(drop).map_err(Errno::from)
-}
-
-fn has_no_access_at_first() {
-    let user = fork_unprivileged(|_| {
-        for path in [DATA, STATUS] {
-            assert_eq!(open(path), Err(Errno::EACCES), "{path}");
-        }
-    });
-    user.join();
-}
 
 fn access_to_data_is_enough_to_register_and_write() {
     let _access = Access::given();

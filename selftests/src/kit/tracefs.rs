@@ -28,9 +28,6 @@ fn read(path: &Path) -> String {
     }
 }
 
-/// The file that makes synthetic events.
-pub const SYNTHETIC: &str = "synthetic_events";
-
 /// Appends a line to a file in the root of tracefs.
 pub fn append(file: &str, line: &str) -> Result<()> {
     let path = Path::new(ROOT).join(file);

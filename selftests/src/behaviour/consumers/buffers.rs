@@ -19,7 +19,6 @@ tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
     a_full_buffer_keeps_the_first,
     a_full_buffer_that_overwrites_keeps_the_last,
-    a_snapshot_is_taken_and_cleared.needs_path("/sys/kernel/tracing/snapshot"),
     options_show_a_record_as_they_do_a_kernels,
     the_option_fields_shows_what_always_shows,
 );
@@ -100,28 +99,6 @@ fn a_full_buffer_that_overwrites_keeps_the_last() {
     assert_eq!(tracer.stat(cpu, "overrun"), (MANY - kept).into());
     assert_eq!(tracer.stat(cpu, "dropped events"), 0);
     assert_eq!(missed(event), 0);
-    tracer.disable(&event.name);
-}
-
-fn a_snapshot_is_taken_and_cleared() {
-    let Traced { event, tracer } = Traced::new("st_bu_snap u32 a");
-    let snapshot = || values(&tracer.text("snapshot"), &event);
-    assert!(tracer.text("snapshot").contains("Snapshot is freed"));
-    write(&event, [1, 2]);
-    tracer.control("snapshot", "1");
-    write(&event, [3]);
-    assert_eq!(snapshot(), [1, 2]);
-    assert_eq!(values(&tracer.text("trace"), &event), [3]);
-    // The two buffers are swapped: the trace continues in the former snapshot.
-    tracer.control("snapshot", "1");
-    write(&event, [4]);
-    assert_eq!(snapshot(), [3]);
-    assert_eq!(values(&tracer.text("trace"), &event), [1, 2, 4]);
-    tracer.control("snapshot", "2");
-    assert_eq!(snapshot(), []);
-    assert!(tracer.text("snapshot").contains("Snapshot is allocated"));
-    tracer.control("snapshot", "0");
-    assert!(tracer.text("snapshot").contains("Snapshot is freed"));
     tracer.disable(&event.name);
 }
 

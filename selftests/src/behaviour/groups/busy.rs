@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
-use crate::kit::event::{stays, wait_gone, Event};
+use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -27,7 +27,6 @@ tests!("groups::busy":
     an_event_probe_keeps_its_group,
     a_trigger_of_another_event_keeps_its_group,
     one_used_event_keeps_all_of_the_group,
-    idle_events_go_with_their_group,
     what_is_used_in_other_groups_keeps_no_group,
     a_consumer_beside_the_removal_has_all_or_nothing.limit(300),
     a_group_goes_with_its_last_use,
@@ -208,28 +207,6 @@ fn one_used_event_keeps_all_of_the_group() {
     }
     goes(group);
     assert_eq!(tracefs::events_of_tests(), [""; 0]);
-}
-
-fn idle_events_go_with_their_group() {
-    let (group, by_a_line) = with_an_event("st_g_idle");
-    group::run("g:st_g_idle names=any").unwrap();
-    let maker = child::fork(|_| {
-        let (data, page) = (Data::open_in(&group), Mapping::kept(1));
-        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
-            let text = "st_g_by_a_program u32 a";
-            let got = data.register_flags(text, page.address(), bit as u8, flags);
-            assert_eq!(got, Ok(bit as u32));
-        }
-    });
-    maker.join();
-    let mut events = vec![by_a_line, group.event("st_g_by_a_program")];
-    events.extend(group.formats_of("st_g_by_a_program"));
-    assert_eq!(events.len(), 3);
-    events.iter().for_each(|event| stays(event));
-    // An event that is not persistent may still be there when its user has just ended.
-    child::fork(|_| drop(Event::new_in(&group, "st_g_brief u32 a"))).join();
-    goes(group);
-    assert_eq!(dynamic::user_lines(), [""; 0]);
 }
 
 /// The names of events of other groups do not matter.

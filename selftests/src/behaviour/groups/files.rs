@@ -28,8 +28,7 @@ use std::path::{Path, PathBuf};
 tests!("groups::files":
     are_of_root_with_these_modes,
     owner_and_mode_are_changed_one_by_one,
-    an_ordinary_user_opens_what_it_is_given,
-    only_root_makes_and_removes_groups,
+    an_ordinary_user_has_what_it_is_given,
     a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed,
     a_group_of_the_same_name_is_new_and_empty,
     an_open_listing_ends_when_its_group_is_removed,
@@ -93,7 +92,7 @@ fn owner_and_mode_are_changed_one_by_one() {
     unchanged(&Group::new("st_g_given"));
 }
 
-fn an_ordinary_user_opens_what_it_is_given() {
+fn an_ordinary_user_has_what_it_is_given() {
     let group = Group::new("st_g_user");
     let other = Group::new("st_g_other");
     let _access = Access::given_in(&group);
@@ -104,6 +103,16 @@ fn an_ordinary_user_opens_what_it_is_given() {
             assert_eq!(open(&path), Err(Errno::EACCES), "{}", path.display());
         }
         assert_eq!(Data::try_open().err(), Some(Errno::EACCES));
+        // Only root makes and removes groups, and nothing does so through the file system.
+        for line in ["g:st_g_users", "-:st_g_other"] {
+            assert_eq!(group::run(line), Err(Errno::EACCES), "{line}");
+        }
+        for (path, _) in other.files() {
+            let removed = fs::remove_file(&path).map_err(Errno::from);
+            assert_eq!(removed, Err(Errno::EACCES), "{}", path.display());
+        }
+        let made = File::create(format!("{}/user_events_data.st_g_users", tracefs::ROOT));
+        assert_eq!(made.map(drop).map_err(Errno::from), Err(Errno::EACCES));
         event.end();
     });
     user.join();
@@ -121,27 +130,6 @@ fn an_ordinary_user_opens_what_it_is_given() {
         event.end();
     });
     user.join();
-}
-
-fn only_root_makes_and_removes_groups() {
-    let group = Group::new("st_g_roots");
-    let _access = Access::given();
-    let _access = Access::given_in(&group);
-    let user = fork_unprivileged(|_| {
-        assert_eq!(open(Path::new(GROUPS)), Err(Errno::EACCES));
-        for line in ["g:st_g_users", "-:st_g_roots"] {
-            assert_eq!(group::run(line), Err(Errno::EACCES));
-        }
-        // Nor through the file system.
-        for (path, _) in group.files() {
-            let removed = fs::remove_file(&path).map_err(Errno::from);
-            assert_eq!(removed, Err(Errno::EACCES), "{}", path.display());
-        }
-        let made = File::create(format!("{}/user_events_data.st_g_users", tracefs::ROOT));
-        assert_eq!(made.map(drop).map_err(Errno::from), Err(Errno::EACCES));
-    });
-    user.join();
-    assert_eq!(group.numbers(), [0, 0, 0]);
 }
 
 /// Path descriptors of files that are not opened.

@@ -6,13 +6,12 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::cgroup::{self, Cgroup};
-use crate::kit::child::{self, Line, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::restriction::become_root_of_a_namespace;
-use crate::kit::traced::Traced;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file};
 use crate::kit::{os, tasks, wait};
@@ -22,7 +21,6 @@ use std::sync::atomic::Ordering;
 
 tests!("groups::tasks":
     a_child_alone_keeps_the_group,
-    a_file_that_is_passed_on_is_of_its_group,
     a_process_in_other_namespaces_uses_the_group_of_its_file,
     memory_is_charged_to_the_cgroup_that_registers.needs_path(cgroup::PATH),
     groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
@@ -33,7 +31,11 @@ fn a_child_alone_keeps_the_group() {
     let Event {
         data, page, name, ..
     } = Event::new_in(&group, "st_g_event u32 a");
-    let child = child::fork(Line::wait_for_kill);
+    let mut child = child::fork(|line| {
+        line.say(Word::Forked);
+        line.wait_for_kill();
+    });
+    child.line.hear(Word::Forked);
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     drop(data);
     // The child alone has the file and the registration.
@@ -48,43 +50,6 @@ fn a_child_alone_keeps_the_group() {
     top.disable(&name);
     child.kill();
     group.remove_when_idle();
-}
-
-fn a_file_that_is_passed_on_is_of_its_group() {
-    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
-    let traced = groups
-        .each_ref()
-        .map(|group| Traced::new_in(group, "st_g_event u32 a"));
-    let (mine, its) = UnixStream::pair().unwrap();
-    let mut child = child::fork(|line| {
-        os::become_unprivileged();
-        let files = [receive_file(&its), receive_file(&its)].map(|file| Data { file });
-        let page = Mapping::kept(1);
-        for (bit, data) in files.iter().enumerate() {
-            let bit = bit as u8;
-            assert_eq!(
-                data.register_text("st_g_event u32 a", page.address(), bit),
-                Ok(0)
-            );
-            assert_eq!(data.write(0, &[bit; 4]), Ok(8));
-            let got = data.register_text("st_g_event u64 a", page.address(), 5);
-            assert_eq!(got, Err(Errno::EADDRINUSE));
-        }
-        line.say(Word::Written);
-        line.wait_for_kill();
-    });
-    for group in &groups {
-        // From here on only the child has this file.
-        let data = Data::open_in(group);
-        send_file(&mine, &data.file);
-    }
-    child.line.hear(Word::Written);
-    for (at, traced) in traced.iter().enumerate() {
-        assert_eq!(traced.recorded(4), [[at as u8; 4]]);
-    }
-    // One file of this process's event, one of the child.
-    assert!(groups.iter().all(|group| group.numbers() == [1, 1, 2]));
-    traced.iter().for_each(Traced::detach);
 }
 
 /// Unshares the namespaces of users, mounts and cgroups, and that of processes for its children.
