@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, MULTI_FORMAT};
 use crate::kit::cgroup::{self, Cgroup, PATH};
-use crate::kit::child::{self, Child, Line, Word};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{repair_pending, Event};
@@ -66,17 +66,14 @@ fn long_records_leave_little_with_their_files() {
     let tracer = TraceInstance::instance("st_cgroup_long");
     tracer.enable(&event.name);
     let group = Cgroup::new("st_cgroup_long");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
+    let mut child = group.fork_to(|line| {
         let page = Mapping::kept(1);
         let files: Vec<_> = (0..FILES)
             .map(|number| {
                 let data = Data::open();
                 let address = page.address() + 4 * number as u64;
-                assert_eq!(
-                    data.register_text("st_cgroup_long u32 a", address, 0),
-                    Ok(0)
-                );
+                let index = data.register_text("st_cgroup_long u32 a", address, 0);
+                assert_eq!(index, Ok(0));
                 data
             })
             .collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events in tracefs: the trace file, filters, triggers, histograms.
+//! Events in tracefs: the trace file, records, buffers. `consumers` has filters and triggers.
 
 use crate::harness::tests;
 use crate::kit::abi::{self, PERSIST};

@@ -5,7 +5,7 @@
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::machine;
@@ -224,50 +224,6 @@ fn a_reader_that_is_killed_ends() {
     assert!(ended < whole / 2, "ended in {ended:?}, all takes {whole:?}");
 }
 
-/// Events, some of them enabled, the listings of which do not change.
-struct Quiet {
-    /// Does not change its mappings, during which a listing might be unable to read its bits.
-    owner: Child,
-    tracer: TraceInstance,
-}
-
-impl Quiet {
-    const FILES: [&'static str; 3] = [STATUS, PROFILE, REGISTRATIONS];
-
-    fn name(i: u64) -> String {
-        format!("st_quiet{i:0>70}")
-    }
-
-    /// Registers events that take more than a few pages in each listing.
-    fn new() -> Quiet {
-        let mut owner = child::fork(|line| {
-            let data = Data::open();
-            let page = Mapping::kept(1);
-            for i in 0..200 {
-                let text = format!("{} u32 a", Self::name(i));
-                data.register_text(&text, page.address() + 8 * i, 31)
-                    .unwrap();
-            }
-            line.say(Word::Registered);
-            line.hear(Word::Exit);
-        });
-        owner.line.hear(Word::Registered);
-        let tracer = TraceInstance::instance("st_quiet");
-        for i in (0..200).step_by(7) {
-            tracer.enable(&Self::name(i));
-        }
-        Quiet { owner, tracer }
-    }
-
-    fn end(mut self) {
-        for i in (0..200).step_by(7) {
-            self.tracer.disable(&Self::name(i));
-        }
-        self.owner.line.say(Word::Exit);
-        self.owner.join();
-    }
-}
-
 /// The rest of a file, read in pieces of this size.
 fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
     let mut text = Vec::new();
@@ -281,9 +237,25 @@ fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
 }
 
 fn reads_of_any_size_give_the_same_text() {
-    let quiet = Quiet::new();
+    const EVENTS: u64 = 200;
+    let name = |i: u64| format!("st_quiet{i:0>70}");
+    // It does not change its mappings, during which a listing might be unable to read its bits.
+    let mut owner = child::fork(|line| {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        for i in 0..EVENTS {
+            let address = page.address() + 8 * i;
+            let got = data.register_text(&format!("{} u32 a", name(i)), address, 31);
+            assert_eq!(got, Ok(i as u32));
+        }
+        line.say(Word::Registered);
+        line.wait_for_kill();
+    });
+    owner.line.hear(Word::Registered);
+    let tracer = TraceInstance::instance("st_quiet");
+    (0..EVENTS).step_by(7).for_each(|i| tracer.enable(&name(i)));
     let mut random = Random::new(3);
-    for path in Quiet::FILES {
+    for path in [STATUS, PROFILE, REGISTRATIONS] {
         let mut file = File::open(path).unwrap();
         let whole = read_by(&mut file, 1 << 20);
         assert!(whole.len() > 3 * 4096, "{path}");
@@ -313,5 +285,7 @@ fn reads_of_any_size_give_the_same_text() {
         assert!(file.seek(SeekFrom::Current(-2 * FAR as i64)).is_err());
         assert_eq!(file.stream_position().unwrap(), FAR);
     }
-    quiet.end();
+    (0..EVENTS)
+        .step_by(7)
+        .for_each(|i| tracer.disable(&name(i)));
 }

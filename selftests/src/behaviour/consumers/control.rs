@@ -5,8 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi;
 use crate::kit::child;
-use crate::kit::event::Event;
-use crate::kit::event::{values, write};
+use crate::kit::event::{values, write, Event};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::fs;

@@ -3,8 +3,7 @@
 //! Triggers on user events, with and without recording, and histograms.
 
 use crate::harness::tests;
-use crate::kit::event::Event;
-use crate::kit::event::{values, write};
+use crate::kit::event::{values, write, Event};
 use crate::kit::payload::{
     payload,
     Value::{Data, Fixed, Rel},

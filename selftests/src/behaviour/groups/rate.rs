@@ -5,7 +5,6 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
-use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
@@ -163,28 +162,14 @@ fn perf_alone_is_limited_too() {
     drop(perf);
 }
 
-/// In two processes with a file each.
 fn all_events_and_files_of_a_group_share_its_bytes() {
     const ROUNDS: usize = 4;
     let group = limited(100);
     let one = Traced::new_in(&group, "st_g_one u32 a");
     let other = Traced::new_in(&group, "st_g_other u32 a");
-    let mut child = child::fork(|line| {
-        // A file of its own, which has its own indices.
-        let data = Data::open_in(&group);
-        let page = Mapping::kept(1);
-        let index = data.register_text("st_g_other u32 a", page.address(), 0);
-        let index = index.unwrap();
-        for _ in 0..ROUNDS {
-            line.hear(Word::Write);
-            line.say(match data.write(index, &[0; 60]) {
-                Ok(64) => Word::Recorded,
-                Err(Errno::EDQUOT) => Word::Refused,
-                got => panic!("{got:?}"),
-            });
-        }
-        line.hear(Word::End);
-    });
+    // A file of its own, which has its own indices.
+    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+    let index = data.register_text("st_g_other u32 a", page.address(), 0);
     let mut refused = 0;
     for _ in 0..ROUNDS {
         // The first write that is recorded is in another second than those before.
@@ -194,13 +179,16 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
         wait::until("a write to be recorded", || {
             one.event.write(&[0; 60]).is_ok()
         });
-        child.line.say(Word::Write);
-        refused += usize::from(child.line.listen() == Word::Refused);
+        match data.write(index.unwrap(), &[0; 60]) {
+            Ok(written) => assert_eq!(written, 64),
+            Err(errno) => {
+                assert_eq!(errno, Errno::EDQUOT);
+                refused += 1;
+            }
+        }
     }
     // A second may end between the two writes, but not in most of the rounds.
     assert!(refused >= ROUNDS / 2, "{refused} of {ROUNDS}");
-    child.line.say(Word::End);
-    child.join();
     [one, other].iter().for_each(Traced::detach);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A user with the data file of one group can see, delete, use up and write only what is in that
-//! group.
+//! A user with the data file of one group can see, delete and write only what is in that group.
 
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::dynamic;

@@ -3,8 +3,7 @@
 //! An ordinary user with access to `user_events_data` attacks the machine. The attempts, what stops
 //! them, and the tests of that:
 //!
-//! - exhaust memory: all of it is charged to the user's control group
-//!   (`cgroup::*`)
+//! - exhaust memory: all of it is charged to the user's control group (`cgroup::*`)
 //! - fill the event table: there is a limit; the listing of registrations shows the process, and
 //!   its events end with it (`fills_the_table_and_loses_it_with_its_process`, `max_events::*`)
 //! - flood the log: the module logs nothing that a user can cause
@@ -13,8 +12,8 @@
 //!   are only tried (`arguments_that_never_come_hold_up_no_other`, `hostile::*`, `userfaultfd::*`)
 //! - forge listings: names have no byte that ends a word or a line; command names are escaped
 //!   (`forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word`)
-//! - make root's tools misread formats: ambiguous descriptions are refused
-//!   (`contract::fields::*`, `tools::types::*`)
+//! - make root's tools misread formats: ambiguous descriptions are refused (`contract::fields::*`,
+//!   `tools::types::*`)
 //! - reach kernel addresses: the word must be the process's own memory, all data is copied and its
 //!   locations are checked (`reaches_no_kernel_address`, `contract::locations::*`)
 //! - pin pages of others: a page is written only if the process itself could write it, and is

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of a user in the listings that others read. contract::names and contract::fields have all
-//! that is refused.
+//! Names of a user in the listings that others read. `contract::names` and `contract::fields` have
+//! all that is refused.
 
-use crate::kit::abi::Data;
-use crate::kit::abi::{PROFILE, REGISTRATIONS};
+use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Word};
 use crate::kit::errno::{fails, Errno};
 use crate::kit::memory::Mapping;
