@@ -32,6 +32,12 @@ tests!("groups::apart":
     switching_a_system_switches_its_group_only,
 );
 
+/// A file of the first group, and one of each of two others.
+fn files(groups: &[Group; 2]) -> [Data; 3] {
+    let [one, two] = groups.each_ref().map(Data::open_in);
+    [Data::open(), one, two]
+}
+
 /// The fields of events of the same name, in the first group and in two others.
 const FIELDS: [&str; 3] = ["u32 a", "u64 a", "u8 b; u8 c; __rel_loc char[] d"];
 
@@ -73,15 +79,8 @@ fn a_name_with_other_fields_is_another_event_in_each_group() {
         assert!(format.contains(shown), "{format}");
     }
     // Each description is right only in its own group.
-    for (group, right) in [
-        (None, 0),
-        (Some(&three.groups[0]), 1),
-        (Some(&three.groups[1]), 2),
-    ] {
-        let (data, page) = (
-            group.map_or_else(Data::open, Data::open_in),
-            Mapping::kept(1),
-        );
+    let page = Mapping::kept(1);
+    for (right, data) in files(&three.groups).iter().enumerate() {
         for (at, fields) in FIELDS.iter().enumerate() {
             let got = data.register_text(&format!("st_g_same {fields}"), page.address(), 0);
             match at == right {
@@ -152,11 +151,7 @@ fn a_bit_follows_the_event_of_its_group_only() {
 fn formats_are_numbered_and_shown_in_each_group() {
     let groups = ["st_g_one", "st_g_two"].map(Group::of_any_names);
     let page = Mapping::kept(1);
-    let files = [
-        Data::open(),
-        Data::open_in(&groups[0]),
-        Data::open_in(&groups[1]),
-    ];
+    let files = files(&groups);
     let mut bit = 0;
     for fields in ["u32 a", "u64 a", "u32 a"] {
         for data in &files {
@@ -244,10 +239,6 @@ fn status_and_profile_show_own_events_only() {
 
 fn a_program_deletes_events_of_its_group_only() {
     let groups = ["st_g_one", "st_g_two"].map(Group::of_any_names);
-    let open = |at: usize| match at {
-        0 => Data::open(),
-        at => Data::open_in(&groups[at - 1]),
-    };
     let deleted = "st_g_deleted";
     let names = [
         deleted.into(),
@@ -260,8 +251,7 @@ fn a_program_deletes_events_of_its_group_only() {
     };
     let maker = child::fork(|_| {
         let page = Mapping::kept(1);
-        for at in 0..3 {
-            let (data, bit) = (open(at), 4 * at as u8);
+        for (data, bit) in files(&groups).iter().zip([0, 4, 8]) {
             for (more, text, flags) in [
                 (0, "st_g_deleted u32 a", PERSIST),
                 (1, "st_g_multi u32 a", PERSIST | MULTI_FORMAT),
@@ -275,23 +265,23 @@ fn a_program_deletes_events_of_its_group_only() {
     maker.join();
     assert_eq!(formats(), [2; 3]);
     // No form of the name of another group's event is valid here.
-    let other = Data::open_in(&groups[1]);
+    let files = files(&groups);
     for name in [
         "user_events_st_g_one/st_g_deleted",
         "user_events/st_g_deleted",
         "st_g_one/st_g_deleted",
         "st_g_multi.0",
     ] {
-        assert_eq!(other.delete(name), Err(Errno::ENOENT), "{name}");
+        assert_eq!(files[2].delete(name), Err(Errno::ENOENT), "{name}");
     }
-    drop(other);
     let mut left = [true; 3];
     for at in [1, 0, 2] {
         for name in ["st_g_deleted", "st_g_multi"] {
             wait::until("an event to be deleted", || {
-                open(at).delete(name) != Err(Errno::EBUSY)
+                files[at].delete(name) != Err(Errno::EBUSY)
             });
-            assert_eq!(open(at).delete(name), Err(Errno::ENOENT), "{name} of {at}");
+            let again = files[at].delete(name);
+            assert_eq!(again, Err(Errno::ENOENT), "{name} of {at}");
         }
         left[at] = false;
         let events = [0, 1, 2].map(|at| tracefs::event_exists(&names[at]));
