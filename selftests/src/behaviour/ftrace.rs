@@ -14,6 +14,7 @@ use crate::kit::payload::{
 };
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::wait;
 use std::fs::File;
 use std::hint;
 use std::os::unix::fs::OpenOptionsExt;
