@@ -5,7 +5,6 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -39,7 +38,6 @@ fn user_atomics_on_the_same_word_are_never_lost() {
     let small = event.page.word(0);
     let wide = event.page.long(8);
     let done = AtomicBool::new(false);
-    let top = TraceInstance::top();
     thread::scope(|scope| {
         let stop = SetOnDrop(&done);
         let counter = scope.spawn(|| {
@@ -56,10 +54,7 @@ fn user_atomics_on_the_same_word_are_never_lost() {
             rounds
         });
         for _ in 0..600 {
-            top.enable(&event.name);
-            event.wait_set();
-            top.disable(&event.name);
-            event.wait_clear();
+            event.toggle();
         }
         wait::until("all bits to be clear", || {
             small.load(Ordering::Relaxed) % SMALL_ONE == 0

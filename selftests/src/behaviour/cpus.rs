@@ -14,7 +14,6 @@ use crate::kit::perf::Perf;
 use crate::kit::processors::{Second, PATH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, wait};
-use std::sync::atomic::Ordering;
 
 tests!("cpus" on PATH:
     one_goes_and_comes_beside_writers,
@@ -35,7 +34,6 @@ fn one_goes_and_comes_beside_writers() {
     let tracer = numbered.instance(name, 256);
     tracer.enable(name);
     numbered.event.wait_set();
-    let top = TraceInstance::top();
     let mut order = Order::default();
     numbered.beside(|| {
         for round in 0..2 * OFTEN {
@@ -44,11 +42,9 @@ fn one_goes_and_comes_beside_writers() {
             for word in [Word::Clear, Word::Drop] {
                 tell(&mut children, word);
                 obey(word, &other);
-                top.enable(&other.name);
-                other.wait_set();
+                other.follows(true);
                 tell(&mut children, Word::Set);
-                top.disable(&other.name);
-                other.wait_clear();
+                other.follows(false);
                 tell(&mut children, Word::Clear);
             }
             assert!(numbered.event.bit(), "round {round}: the bit is lost");
@@ -76,11 +72,11 @@ fn one_goes_with_pages_still_to_come() {
     let top = TraceInstance::top();
     for round in 0..2 * OFTEN {
         let on = round % 2 != 0;
-        pages.advise(libc::MADV_DONTNEED).unwrap();
+        pages.discard();
         top.enable("st_cpu_pages");
         second.set(on);
         wait::until("all pages to come", || pages.resident() == PAGES);
-        let is_set = |page: usize| pages.word(page * PAGE).load(Ordering::Relaxed) == 1;
+        let is_set = |page: usize| pages.get(page * PAGE) == 1;
         wait::until("all bits to be set", || (0..PAGES).all(is_set));
         top.disable("st_cpu_pages");
         wait::until("all bits to be cleared", || !(0..PAGES).any(is_set));

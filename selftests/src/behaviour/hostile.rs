@@ -9,7 +9,6 @@ use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -35,7 +34,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     let hostile: Vec<Child> = (0..HOSTILE)
         .map(|one| child::fork(|_| bad(&event, rounds.word(4 * one))))
         .collect();
-    let count = |one: usize| rounds.word(4 * one).load(Ordering::Relaxed);
+    let count = |one: usize| rounds.get(4 * one);
     // Waits for one more round of each of them.
     let go_on = || {
         let before: Vec<u32> = (0..HOSTILE).map(count).collect();
@@ -45,24 +44,22 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     };
     go_on();
     let mut others = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
     let mut times = SwitchTimes::default();
     for round in 0..10 {
         let times = times.of(round % 2 == 1);
         if round % 2 == 1 {
             tell(&mut others, Word::Drop);
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
+            event.page.discard();
         }
         let start = Instant::now();
-        top.enable(&event.name);
+        event.switch(true);
         times.attaching.add(start.elapsed());
         event.wait_set();
         tell(&mut others, Word::Set);
         times.until_set.add(start.elapsed());
         go_on();
         times.until_clear.during(|| {
-            top.disable(&event.name);
-            event.wait_clear();
+            event.follows(false);
             tell(&mut others, Word::Clear);
         });
     }
@@ -101,7 +98,7 @@ fn dropping_pages_holds_up_no_other() {
             event.data.register_text(&text, address, 0).unwrap();
         }
         loop {
-            pages.advise(libc::MADV_DONTNEED).unwrap();
+            pages.discard();
             rounds.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -115,7 +112,7 @@ fn holding_the_lock_of_its_mappings_holds_up_no_other() {
         let result = pages.advise(libc::MADV_NOHUGEPAGE);
         assert!(matches!(result, Ok(()) | Err(Errno::EINVAL)), "{result:?}");
         for at in (0..24 << 20).step_by(PAGE) {
-            pages.word(at).store(1, Ordering::Relaxed);
+            pages.set(at, 1);
         }
         thread::scope(|scope| {
             for _ in 0..2 {
@@ -136,7 +133,6 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let mut stopped = fork(&event);
     stopped.tell(Word::Drop);
     tasks::stop(stopped.pid);
-    let top = TraceInstance::top();
     let is = |bit: u32| {
         let stopped = stopped.pid;
         move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)
@@ -144,13 +140,11 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let mut until_set = Latencies::default();
     for _ in 0..5 {
         until_set.during(|| {
-            top.enable(&event.name);
-            event.wait_set();
+            event.follows(true);
             tell(&mut others, Word::Set);
         });
         wait::until("the bit of the stopped process to be set", is(1));
-        top.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
         tell(&mut others, Word::Clear);
         wait::until("the bit of the stopped process to be cleared", is(0));
     }

@@ -31,25 +31,20 @@ fn with_bits(bits: usize) -> Child {
         }
         line.say(Word::Registered);
         loop {
-            let word = line.listen();
-            match word {
-                // Once the child runs, it has inherited the set.
-                Word::Copy => {
-                    let mut child = child::fork(|line| {
-                        line.say(Word::Runs);
-                        line.wait_for_kill();
-                    });
-                    child.line.hear(Word::Runs);
-                    line.say(Word::Copying);
-                    let address = pages.end() - 4;
-                    let result = data.register_text(TEXT, address, 0);
-                    result.expect("register");
-                    data.unregister_bit(address, 0).expect("unregister");
-                    drop(child);
-                }
-                word => panic!("told to {word:?}"),
-            }
-            line.say(word);
+            line.hear(Word::Copy);
+            // Once the child runs, it has inherited the set.
+            let mut child = child::fork(|line| {
+                line.say(Word::Runs);
+                line.wait_for_kill();
+            });
+            child.line.hear(Word::Runs);
+            line.say(Word::Copying);
+            let address = pages.end() - 4;
+            let result = data.register_text(TEXT, address, 0);
+            result.expect("register");
+            data.unregister_bit(address, 0).expect("unregister");
+            drop(child);
+            line.say(Word::Copy);
         }
     });
     child.line.hear(Word::Registered);
@@ -68,19 +63,11 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     let (mut whole, mut killed) = ([Duration::ZERO; 3], [Duration::ZERO; 3]);
     for (whole, killed) in whole.iter_mut().zip(&mut killed) {
         let mut process = with_bits(BITS);
-        let mut begin = || {
-            process.line.say(Word::Copy);
-            process.line.hear(Word::Copying);
-            Instant::now()
-        };
-        let start = begin();
+        process.line.ask(Word::Copy, Word::Copying);
+        let start = Instant::now();
         process.line.hear(Word::Copy);
         *whole = start.elapsed();
-        let mut begin = || {
-            process.line.say(Word::Copy);
-            process.line.hear(Word::Copying);
-        };
-        begin();
+        process.line.ask(Word::Copy, Word::Copying);
         sleep(*whole / 10);
         let start = Instant::now();
         os::kill(process.pid, libc::SIGKILL).expect("kill");

@@ -9,15 +9,13 @@
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{repair_pending, Event};
+use crate::kit::event::{wait_repaired, Event};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::setting::allow_long_sleep;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
-use std::fs::File;
-use std::sync::atomic::Ordering;
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
@@ -42,24 +40,16 @@ fn lacks_locked_pages() -> Option<String> {
 const EVENT: &str = "st_locked_page";
 const TEXT: &str = "st_locked_page u32 a";
 
-fn open() -> File {
-    let file = File::options().read(true).write(true).open(fuse::path(0));
-    file.expect("open a file")
-}
-
 /// In a child: maps a page of a file, has an enabled event, and follows the test's messages. Any
 /// thread of the process may have to wait for the page, so another process makes the server answer.
 fn serve(line: &mut Line) {
-    let file = open();
-    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let file = fuse::open();
+    let page = Mapping::of_shared(&file, 1);
     let event = Event::new(TEXT);
-    TraceInstance::top().enable(&event.name);
+    event.switch(true);
     event.wait_set();
-    let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
-    let register = || {
-        let result = event.data.register_text(TEXT, page.address(), 0);
-        assert_eq!(result, Ok(event.index));
-    };
+    let bit = || page.get(0) & 1 != 0;
+    let register = || event.add_bit(page.address(), 0);
     let unregister = || {
         let result = event.data.unregister_bit(page.address(), 0);
         assert_eq!(result, Ok(()));
@@ -68,7 +58,7 @@ fn serve(line: &mut Line) {
     loop {
         match line.listen() {
             Word::TouchAndRegister => {
-                page.word(64).store(1, Ordering::Relaxed);
+                page.set(64, 1);
                 register();
             }
             Word::SeeItSetAndUnregister => {
@@ -82,7 +72,7 @@ fn serve(line: &mut Line) {
             }
             // The page is not mapped, so the first pin fails, and the kernel faults the page in.
             Word::DropAndUnregister => {
-                page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                page.discard();
                 unregister();
             }
             Word::SeeItClear => assert!(!bit()),
@@ -94,20 +84,19 @@ fn serve(line: &mut Line) {
 }
 
 fn tell(user: &mut Child, word: Word) {
-    user.line.say(word);
-    user.line.hear(Word::Done);
+    user.line.ask(word, Word::Done);
 }
 
 /// Sends `word` to the process, and stalls it at its `times`th pin of the page until another task
 /// has locked the page. Returns whether this was in time.
 fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) -> bool {
-    wait::until("all bits to be written", || !repair_pending(user.pid));
-    let file = open();
+    wait_repaired(user.pid);
+    let file = fuse::open();
     server.drop_at_open();
     server.hold(Request::Write);
     let mut opener = child::fork(|line| {
         line.hear(Word::Open);
-        drop(File::open(fuse::path(0)).expect("open a file"));
+        drop(fuse::open());
     });
     // Also on a panic: tasks that wait for an answer are waited for.
     let released = Released(server);
@@ -132,14 +121,14 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
 /// Sends `word` to the process, and stalls it at its first pin of the page, which is written back
 /// and dropped meanwhile. Returns whether this was in time.
 fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
-    wait::until("all bits to be written", || !repair_pending(user.pid));
-    let file = open();
+    wait_repaired(user.pid);
+    let file = fuse::open();
     server.drop_at_open();
     let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
     user.line.say(word);
     wait::until("the page to be asked for", || stalled.times() >= 1);
     file.sync_all().expect("fsync");
-    drop(open());
+    drop(fuse::open());
     let was_dropped = stalled.is_not_over();
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);

@@ -150,10 +150,10 @@ fn deleting_many_holds_up_no_toggle() {
     wait::until("the deletion to begin", || {
         begun.load(Ordering::SeqCst) != 0
     });
-    let (top, mut toggles) = (TraceInstance::top(), Latencies::default());
+    let mut toggles = Latencies::default();
     while took.load(Ordering::SeqCst) == 0 {
-        toggles.during(|| top.enable(&event.name));
-        toggles.during(|| top.disable(&event.name));
+        toggles.during(|| event.switch(true));
+        toggles.during(|| event.switch(false));
     }
     deleter.join();
     assert_eq!(formats_of(name), [""; 0]);

@@ -56,8 +56,7 @@ fn writer_from(
 fn others_write(event: &Event, stuck: &mut Child) {
     let tracer = TraceInstance::instance(&event.name);
     tracer.enable(&event.name);
-    stuck.line.say(Word::Write);
-    stuck.line.hear(Word::Written);
+    stuck.line.ask(Word::Write, Word::Written);
 
     write(event, [3]);
     let copy = event.data.file.try_clone().expect("dup");
@@ -111,9 +110,7 @@ fn a_page_of_a_file_system_holds_up_one_write() {
     stuck.line.hear(Word::Begins);
     server.wait_held(1);
     let thread = the_other_thread(stuck.pid).expect("a thread");
-    wait::until("the write to wait for its page", || {
-        tasks::state(stuck.pid, thread) == Some('D')
-    });
+    tasks::wait_state(stuck.pid, thread, 'D');
     others_write(&event, &mut stuck);
     server.release();
     stuck.line.say(Word::End);

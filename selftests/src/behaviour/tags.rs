@@ -13,7 +13,6 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::ffi::CString;
 use std::fs;
-use std::sync::atomic::Ordering;
 
 tests!("tags":
     a_word_with_a_tag_is_efault_unless_tags_were_asked_for,
@@ -49,12 +48,11 @@ fn a_word_with_a_tag_is_the_one_without() {
     for tag in [0, TAG, 0xff] {
         assert_eq!(register(tag), Err(Errno::EADDRINUSE), "tag {tag:#x}");
     }
-    let top = TraceInstance::top();
-    let is = |value: u32| event.page.word(8).load(Ordering::Relaxed) == value;
+    let is = |value: u32| event.page.get(8) == value;
     for _ in 0..3 {
-        top.enable(&event.name);
+        event.switch(true);
         wait::until("the bit to be set", || is(1 << 5));
-        top.disable(&event.name);
+        event.switch(false);
         wait::until("the bit to be cleared", || is(0));
     }
     let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
@@ -92,8 +90,7 @@ fn arguments_and_records_may_have_tags() {
     assert_eq!(request[24..28], event.index.to_ne_bytes());
 
     let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     let record = |value: u32| [event.index, value].map(u32::to_ne_bytes).concat();
     let (one, two) = (record(1), record(2));
     let at = |bytes: &[u8]| tagged(bytes.as_ptr() as u64, TAG);
@@ -102,5 +99,5 @@ fn arguments_and_records_may_have_tags() {
     let parts = [(at(&two[..4]), 4), (at(&two[4..]), 4)];
     assert_eq!(os::writev_from(file, &parts), Ok(8));
     assert_eq!(crate::kit::event::values(&top, &event), [1, 2]);
-    top.disable(&event.name);
+    event.switch(false);
 }

@@ -66,6 +66,13 @@ impl Line {
         assert_eq!(self.listen(), word, "the word of the other process");
     }
 
+    /// Sends a word, and waits for this answer.
+    #[track_caller]
+    pub fn ask(&mut self, word: Word, answer: Word) {
+        self.say(word);
+        self.hear(answer);
+    }
+
     /// Waits to be killed, in a child whose part is done.
     #[track_caller]
     pub fn wait_for_kill(&mut self) {
@@ -186,8 +193,7 @@ impl Child {
     /// Gives an order to a child that [serves](serve), and waits until the order is followed.
     #[track_caller]
     pub fn tell(&mut self, word: Word) {
-        self.line.say(word);
-        self.line.hear(word);
+        self.line.ask(word, word);
     }
 
     /// Gives an order to a new thread of a child that [serves](serve). Returns the thread's id.

@@ -4,7 +4,7 @@
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use crate::kit::os;
+use crate::kit::{os, wait};
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr;
 
@@ -192,6 +192,15 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     let (_, state) = text.rsplit_once(") ")?;
     state.chars().next()
+}
+
+/// Waits until a task is in this [state].
+#[track_caller]
+pub fn wait_state(pid: i32, thread: i32, wanted: char) {
+    wait::until(
+        &format!("task {thread} of {pid} to be in state {wanted}"),
+        || state(pid, thread) == Some(wanted),
+    );
 }
 
 /// All processes, kernel threads included.

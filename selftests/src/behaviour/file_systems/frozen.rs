@@ -5,16 +5,14 @@
 
 use super::{sleeps, switch, user, EVENT};
 use crate::harness::Test;
-use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone};
+use crate::kit::event::{is_listed, wait_due, wait_gone};
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::setting::{allow_long_sleep, Setting};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, tasks, wait};
-use std::fs;
 
 pub const TESTS: &[Test] = of_kinds!(
     beneath_a_freeze_a_sleeping_process_holds_up_nothing:
@@ -98,16 +96,14 @@ impl Setup {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("a repair to be pending", || repair_pending(pid));
+            wait_due(pid);
         });
     }
 
     #[track_caller]
     fn wait_for(&mut self, thread: i32) {
         let pid = self.user.pid;
-        wait::until("the task to wait for the file system", || {
-            tasks::state(pid, thread) == Some('D')
-        });
+        tasks::wait_state(pid, thread, 'D');
     }
 
     #[track_caller]
@@ -133,13 +129,7 @@ impl Setup {
     fn is_gone(&mut self) {
         let pid = self.user.pid;
         self.beside("its registration goes", || {
-            wait::until("its registration to go", || {
-                let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-                let pid = pid.to_string();
-                !listing
-                    .lines()
-                    .any(|line| line.split(' ').nth(1) == Some(&pid))
-            });
+            wait::until("its registration to go", || !is_listed(pid));
         });
         if !os::wait_for_end(pid, wait::limit()).expect("wait for the end") {
             self.thaw();

@@ -15,10 +15,8 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::swap::{put_out, Swap};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::{os, tasks, wait};
-use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_stalled" on PATH:
@@ -43,17 +41,16 @@ fn is_in_the_child(
     before: impl Fn(),
     after: impl Fn(Look<'_>),
 ) {
-    let top = TraceInstance::top();
     for _ in 0..2 {
         let enable = || {
             before();
-            top.enable(&event.name);
+            event.switch(true);
             wait::until("the bit to be set", || is_set(event) == RIGHT);
             after(is_set);
         };
         let disable = || {
             before();
-            top.disable(&event.name);
+            event.switch(false);
             wait::until("the bit to be cleared", || is_clear(event) == RIGHT);
             after(is_clear);
         };
@@ -71,11 +68,9 @@ fn a_change_meanwhile_is_in_the_child() {
 fn a_change_meanwhile_of_another_bit_is_in_the_child() {
     const BIT: u8 = 5;
     let event = Event::new("st_stalled_other u32 a");
-    let text = format!("{} u32 a", event.name);
     let page = Mapping::kept(1);
-    let index = event.data.register_text(&text, page.address(), BIT);
-    assert_eq!(index, Ok(event.index));
-    let bit = || page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0;
+    event.add_bit(page.address(), BIT);
+    let bit = || page.get(0) & (1 << BIT) != 0;
     let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
     let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
     is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
@@ -84,7 +79,7 @@ fn a_change_meanwhile_of_another_bit_is_in_the_child() {
 /// The page is not shared since the fork, so its bit is written at once.
 fn a_change_of_a_page_of_its_own_is_in_the_child() {
     let event = Event::new("st_stalled_at_once u32 a");
-    let touch = || event.page.word(64).store(1, Ordering::Relaxed);
+    let touch = || event.page.set(64, 1);
     is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
 }
 
@@ -101,15 +96,14 @@ fn what_is_registered_meanwhile_is_the_childs_too() {
         // Another word of the page.
         let site = event.page.address() + 64;
         let is_right = |event: &Event| {
-            let is_set = event.page.word(64).load(Ordering::Relaxed) != 0;
+            let is_set = event.page.get(64) != 0;
             match (event.data.unregister_bit(site, 0), is_set) {
                 (Ok(()), true) => RIGHT,
                 (Ok(()), false) => BIT_IS_CLEAR,
                 _ => WRONG_ERRNO,
             }
         };
-        let text = format!("{} u32 a", event.name);
-        let register = || assert_eq!(event.data.register_text(&text, site, 0), Ok(event.index));
+        let register = || event.add_bit(site, 0);
         stall(register, &is_set, &is_right, event);
     });
 }
@@ -128,7 +122,6 @@ fn what_is_unregistered_meanwhile_is_not_the_childs() {
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {
     let event = Event::new("st_stalled_repair u32 a");
-    let top = TraceInstance::top();
     let mut process = child::fork(|line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Writes);
@@ -143,9 +136,9 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
         line.say(Word::Done);
     });
     process.line.hear(Word::Guarded);
-    top.enable(&event.name);
+    event.switch(true);
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 /// Runs a process whose event is enabled while userfaultfd keeps its page from being written. A
@@ -153,7 +146,6 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
 /// thread then runs `then`.
 fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
-    let top = TraceInstance::top();
     let mut process = child::fork(|line| {
         have_own_set(&event);
         let faults = Userfault::new();
@@ -183,9 +175,9 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
         line.say(Word::Done);
     });
     process.line.hear(Word::Guarded);
-    top.enable(&event.name);
+    event.switch(true);
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 /// The killed child's bits are still stale: the next child of the same task must check its bits,
@@ -220,7 +212,6 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
     let _swap = Swap::new();
     let event = Event::new("st_stalled_swapped u32 a");
     event.page.put(8, b"contents");
-    let top = TraceInstance::top();
     let process = child::fork(|line| {
         have_own_set(&event);
         event.page.put(8, b"contents");
@@ -230,12 +221,11 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
             clone_right(libc::CLONE_PIDFD, address, is_set, &event);
         };
         let enable = || {
-            top.enable(&event.name);
-            event.wait_set();
+            event.follows(true);
         };
         stall_thread(fork, enable);
         line.say(Word::Done);
     });
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }

@@ -444,9 +444,7 @@ fn thousands_hold_up_nothing(kind: Kind) {
     match kind.request {
         Request::Write => {
             for pid in many.pids() {
-                wait::until("all to wait for the server", || {
-                    tasks::state(pid, pid) == Some('D')
-                });
+                tasks::wait_state(pid, pid, 'D');
             }
         }
         Request::Read => server.as_mut().unwrap().wait_held(count),

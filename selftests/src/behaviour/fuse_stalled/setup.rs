@@ -5,7 +5,7 @@
 
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{repair_pending, wait_gone};
+use crate::kit::event::{wait_due, wait_gone};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::other_tasks::OtherTasks;
@@ -15,7 +15,6 @@ use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::io::Read;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const EVENT: &str = "st_held";
 pub(super) const TEXT: &str = "st_held u32 a";
@@ -97,7 +96,7 @@ impl User {
 
     fn obey(&self, word: Word) {
         let (page, own) = (&self.page, &self.own);
-        let bit = |page: &Mapping| page.word(0).load(Relaxed) & 1 != 0;
+        let bit = |page: &Mapping| page.get(0) & 1 != 0;
         let register = |address| {
             self.data.register_text(TEXT, address, 0).expect("register");
         };
@@ -113,11 +112,11 @@ impl User {
                 let result = self.data.unregister_bit(page.address(), 0);
                 result.expect("unregister");
             }
-            Word::Use => page.word(64).store(1, Relaxed),
+            Word::Use => page.set(64, 1),
             // A visit to user space without a use of the pages.
             Word::Look => (),
             Word::WriteBack => os::start_writeback(&self.file),
-            Word::Forget => page.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Forget => page.discard(),
             Word::Guard => {
                 let faults = Userfault::answered_by_the_kernel();
                 faults.guard(page, Guard::Writes);
@@ -253,9 +252,7 @@ impl Setup {
             self.server().wait_held(1);
         }
         if self.kind.request == Request::Write || self.kind.is_ahead {
-            wait::until("the task to wait for the server", || {
-                tasks::state(pid, thread) == Some('D')
-            });
+            tasks::wait_state(pid, thread, 'D');
         }
     }
 
@@ -319,7 +316,7 @@ impl Setup {
     pub(super) fn is_due(&mut self) {
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("a repair to be pending", || repair_pending(pid));
+            wait_due(pid);
         });
     }
 
