@@ -27,7 +27,6 @@ use std::time::{Duration, Instant};
 
 tests!("userfaultfd" on PATH:
     a_fault_that_is_never_answered_holds_up_no_other,
-    many_faults_that_are_never_answered_hold_up_no_other,
     a_fault_answered_late_gets_the_latest_state,
     a_write_allowed_late_gets_the_latest_state,
     other_bits_of_the_process_are_written_meanwhile,
@@ -100,137 +99,102 @@ impl Guarded {
     /// Makes the process look at its bit, for which its faults must have been answered.
     #[track_caller]
     fn sees(&mut self, word: Word) {
-        self.child.line.say(word);
-        self.child.line.hear(Word::Done);
+        self.child.line.ask(word, Word::Done);
     }
 
     /// The process sees the state `on`, and each change after it; then it is killed.
     #[track_caller]
     fn follows_from(mut self, on: bool, event: &Event) {
-        let top = TraceInstance::top();
         self.sees(if on { Word::Set } else { Word::Clear });
-        top.disable(&event.name);
-        self.sees(Word::Clear);
-        top.enable(&event.name);
-        self.sees(Word::Set);
-        top.disable(&event.name);
-        self.sees(Word::Clear);
+        for (on, word) in [
+            (false, Word::Clear),
+            (true, Word::Set),
+            (false, Word::Clear),
+        ] {
+            event.switch(on);
+            self.sees(word);
+        }
         self.child.kill();
     }
 }
 
-/// Prints a time, for information only.
-fn tell_time(what: &str, time: Duration) {
-    println!("  # {what}: {} ms", time.as_millis());
+fn a_fault_that_is_never_answered_holds_up_no_other() {
+    for processes in [1, 24] {
+        println!("  # beside {processes} such faults:");
+        holds_up_no_other(processes);
+    }
 }
 
-fn a_fault_that_is_never_answered_holds_up_no_other() {
+fn holds_up_no_other(processes: usize) {
     let event = Event::new("st_guard_never u32 a");
-    let guarded = Guarded::new(&event.name, Guard::Missing);
+    let guard = |_| Guarded::new(&event.name, Guard::Missing);
+    let guarded: Vec<_> = (0..processes).map(guard).collect();
     let mut children = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
     let mut times = SwitchTimes::default();
     for round in 0..9 {
         // In some rounds the other pages have to be brought in, too.
-        let times = times.of(round % 3 == 2);
-        if round % 3 == 2 {
+        let is_dropped = round % 3 == 2;
+        let times = times.of(is_dropped);
+        if is_dropped {
             tell(&mut children, Word::Drop);
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
+            event.page.discard();
         }
         let start = Instant::now();
-        top.enable(&event.name);
+        event.switch(true);
         times.attaching.add(start.elapsed());
         event.wait_set();
         tell(&mut children, Word::Set);
         times.until_set.add(start.elapsed());
         if round == 0 {
-            guarded.wait_for_fault();
+            guarded.iter().for_each(Guarded::wait_for_fault);
         }
         times.until_clear.during(|| {
-            top.disable(&event.name);
-            event.wait_clear();
+            event.follows(false);
             tell(&mut children, Word::Clear);
         });
     }
     times.judge(200, 400);
     end(children);
-    guarded.child.kill();
-}
-
-fn many_faults_that_are_never_answered_hold_up_no_other() {
-    const PROCESSES: usize = 24;
-    let event = Event::new("st_guard_many u32 a");
-    let guarded: Vec<_> = (0..PROCESSES)
-        .map(|_| Guarded::new(&event.name, Guard::Missing))
-        .collect();
-    let mut children = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
-    let mut until_set = Latencies::default();
-    for round in 0..6 {
-        tell(&mut children, Word::Drop);
-        event.page.advise(libc::MADV_DONTNEED).unwrap();
-        until_set.during(|| {
-            top.enable(&event.name);
-            event.wait_set();
-            tell(&mut children, Word::Set);
-        });
-        if round == 0 {
-            guarded.iter().for_each(Guarded::wait_for_fault);
-        }
-        top.disable(&event.name);
-        event.wait_clear();
-        tell(&mut children, Word::Clear);
-    }
-    let what = format!("bits on dropped pages, beside {PROCESSES} such faults");
-    until_set.judge(&what, 400);
-    end(children);
     guarded.into_iter().for_each(|one| one.child.kill());
 }
 
 fn a_fault_answered_late_gets_the_latest_state() {
-    let top = TraceInstance::top();
     // The event is switched so often before the answer. The page then holds the opposite state.
     for toggles in 1..=4 {
         let event = Event::new("st_guard_late u32 a");
         let guarded = Guarded::new(&event.name, Guard::Missing);
-        top.enable(&event.name);
+        event.switch(true);
         guarded.wait_for_fault();
         let mut on = true;
         for _ in 1..toggles {
             on = !on;
-            top.set(&event.name, "enable", if on { "1" } else { "0" })
-                .unwrap();
+            event.switch(on);
         }
         guarded.faults.fill(guarded.page, u32::from(!on));
         guarded.follows_from(on, &event);
-        drop(event);
     }
 }
 
 fn a_write_allowed_late_gets_the_latest_state() {
     let event = Event::new("st_guard_writes u32 a");
-    let top = TraceInstance::top();
     for on in [true, false] {
         let guarded = Guarded::new(&event.name, Guard::Writes);
-        top.enable(&event.name);
+        event.switch(true);
         guarded.wait_for_fault();
         if !on {
-            top.disable(&event.name);
+            event.switch(false);
         }
         guarded.faults.allow_writes(guarded.page);
         guarded.follows_from(on, &event);
     }
 }
 
+/// A process's own faults may delay its other bits, but not forever.
 fn other_bits_of_the_process_are_written_meanwhile() {
-    // A process's own faults may delay its other bits, but not forever.
     let event = Event::new("st_guard_own u32 a");
     let mut child = child::fork(|line| {
         let page = Mapping::kept(1);
-        event
-            .data
-            .register_text("st_guard_own u32 a", page.address(), 0)
-            .unwrap();
+        event.add_bit(page.address(), 0);
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
         line.say(Word::Guarded);
@@ -264,13 +228,11 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         line.hear(Word::Look);
         let last = pages.word((PAGES - 1) * PAGE);
         wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
-        line.say(Word::Seen);
-        line.hear(Word::End);
+        line.ask(Word::Seen, Word::End);
     });
     let mut guarded = Guarded::of(child);
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
-    let top = TraceInstance::top();
-    top.enable(&event.name);
+    event.switch(true);
     // At least twice each. The module waits for a handler for at most 80 ms, in which a busy host
     // may not run this test, and after many tries only every few seconds. So a request may be
     // missed, and changes start over. Rounds grow: otherwise each might end with the same page, for
@@ -279,8 +241,8 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let mut time = Duration::from_secs(1);
     let mut last_round = String::new();
     let are_asked = wait::eventually(|| {
-        top.disable(&event.name);
-        top.enable(&event.name);
+        event.switch(false);
+        event.switch(true);
         let start = Instant::now();
         time += Duration::from_millis(300);
         last_round.clear();
@@ -302,9 +264,8 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         "the pages are asked for so often: {asked:?}, at last {last_round}and are {entries:#x?}"
     );
     guarded.faults.fill(at(PAGES - 1), 0);
-    guarded.child.line.say(Word::Look);
-    guarded.child.line.hear(Word::Seen);
-    top.disable(&event.name);
+    guarded.child.line.ask(Word::Look, Word::Seen);
+    event.switch(false);
     guarded.child.kill();
 }
 
@@ -355,12 +316,9 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     let event = Event::new("st_guard_none u32 a");
     let mut child = child::fork(|line| {
         let faults = Userfault::new();
-        for word in [Word::Set, Word::Clear] {
+        for on in [true, false] {
             faults.guard(&event.page, Guard::Writes);
-            event
-                .page
-                .advise(libc::MADV_DONTNEED)
-                .expect("MADV_DONTNEED");
+            event.page.discard();
             line.say(Word::Dropped);
             wait::until("the kernel to bring the page in", || {
                 event.page.resident() == 1
@@ -368,17 +326,15 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
             assert_eq!(faults.next_fault(), None);
             // Takes the mmap_lock, which the kernel releases after its write.
             drop(Mapping::new(4));
-            assert_eq!(event.bit(), word == Word::Set);
-            line.say(word);
+            assert_eq!(event.bit(), on);
+            line.say(Word::Seen);
         }
     });
-    let top = TraceInstance::top();
-    child.line.hear(Word::Dropped);
-    top.enable(&event.name);
-    child.line.hear(Word::Set);
-    child.line.hear(Word::Dropped);
-    top.disable(&event.name);
-    child.line.hear(Word::Clear);
+    for on in [true, false] {
+        child.line.hear(Word::Dropped);
+        event.switch(on);
+        child.line.hear(Word::Seen);
+    }
     child.join();
 }
 
@@ -395,18 +351,15 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
         faults.send(line, &pages);
         line.hear(Word::Allow);
         pages.protect_from(PAGE, libc::PROT_READ | libc::PROT_WRITE);
-        line.say(Word::Allowed);
-        line.hear(Word::End);
+        line.ask(Word::Allowed, Word::End);
     });
     let mut guarded = Guarded::of(child);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
+    event.switch(true);
     for _ in 0..3 {
         guarded.wait_for_fault();
     }
-    guarded.child.line.say(Word::Allow);
-    guarded.child.line.hear(Word::Allowed);
-    top.disable(&event.name);
+    guarded.child.line.ask(Word::Allow, Word::Allowed);
+    event.switch(false);
     let second = guarded.page + PAGE as u64;
     wait::until("the page that may be written now to be asked for", || {
         guarded.faults.next_fault() == Some(second)
@@ -415,25 +368,22 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
 }
 
 fn a_kill_ends_it_without_an_answer() {
+    const NAME: &str = "st_guard_kill";
     let top = TraceInstance::top();
     let mut until_gone = Latencies::default();
-    let mut faults = Vec::new();
+    let mut unanswered = Vec::new();
     for _ in 0..5 {
-        let guarded = Guarded::new("st_guard_kill", Guard::Missing);
-        top.enable("st_guard_kill");
+        let guarded = Guarded::new(NAME, Guard::Missing);
+        top.enable(NAME);
         guarded.wait_for_fault();
-        top.disable("st_guard_kill");
-        let Guarded {
-            child,
-            faults: unanswered,
-            ..
-        } = guarded;
+        top.disable(NAME);
+        let Guarded { child, faults, .. } = guarded;
         until_gone.during(|| {
             child.kill();
-            wait_gone("st_guard_kill");
+            wait_gone(NAME);
         });
         // The userfaultfd stays open: no handler goes.
-        faults.push(unanswered);
+        unanswered.push(faults);
     }
     until_gone.judge("from the kill until the event was gone", 600);
 }
@@ -487,18 +437,16 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
         let page = Mapping::kept(1);
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
-        line.send(faults.number());
+        faults.send(line, &page);
         line.hear(Word::Register);
-        let text = "st_guard_register u32 a";
         thread::scope(|scope| {
             for bit in 0..3 {
                 let (event, page) = (&event, &page);
-                scope.spawn(move || event.data.register_text(text, page.address(), bit));
+                scope.spawn(move || event.register(page.address(), bit));
             }
         });
     });
-    let number = child.line.receive();
-    let faults = Userfault::of(child.pid, number);
+    let (faults, _) = Userfault::of_child(&mut child);
     let mut children = vec![fork(&event)];
     child.line.say(Word::Register);
     wait::until("it to wait for its page", || faults.next_fault().is_some());
@@ -509,7 +457,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     toggles.judge("others' bits, set and cleared", 100);
     end(children);
     child.kill();
-    toggle(&event, &mut []);
+    event.toggle();
     drop(faults);
 }
 
@@ -561,36 +509,27 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     let mut parent = child::fork(|line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Missing);
-        line.send(faults.number());
+        faults.send(line, &event.page);
         line.hear(Word::Fork);
         // A child does not inherit the guard: it sees its bit, whatever its parent's page does.
-        let child = child::fork(|line| {
-            event.wait_set();
-            line.say(Word::Set);
-            event.wait_clear();
-            line.say(Word::Clear);
-        });
-        let mut child = child;
-        child.line.hear(Word::Set);
-        line.say(Word::Set);
-        child.line.hear(Word::Clear);
-        line.say(Word::Clear);
+        let mut child = fork(&event);
+        for word in [Word::Set, Word::Clear] {
+            child.tell(word);
+            line.say(word);
+        }
         line.wait_for_kill();
     });
-    let number = parent.line.receive();
-    let faults = Userfault::of(parent.pid, number);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    let (faults, _) = Userfault::of_child(&mut parent);
+    event.follows(true);
     wait::until("the parent's fault", || faults.next_fault().is_some());
     parent.line.say(Word::Fork);
     // Forked with the event enabled, but without the page, the child follows the next changes.
     let mut until_seen = Latencies::default();
     until_seen.during(|| {
-        top.disable(&event.name);
-        top.enable(&event.name);
+        event.switch(false);
+        event.switch(true);
         parent.line.hear(Word::Set);
-        top.disable(&event.name);
+        event.switch(false);
         parent.line.hear(Word::Clear);
     });
     until_seen.judge("the child's bit, set and cleared", 400);
@@ -624,7 +563,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     let mut other_tasks = OtherTasks::new(EVENT);
     let start = Instant::now();
     let mut many = ManyProcesses::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
-    tell_time(&format!("until there were {count}"), start.elapsed());
+    println!("  # {count} processes after {:?}", start.elapsed());
     let mut beside = || {
         other_tasks.carry_on();
         let attach = || TraceInstance::top().enable(EVENT);
@@ -643,7 +582,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     // A higher limit, as the machine has thousands of processes.
     other_tasks.end_within(4000);
     wait_gone(EVENT);
-    tell_time("until all were gone", start.elapsed());
+    println!("  # all were gone after {:?}", start.elapsed());
 }
 
 fn the_module_unloads_without_an_answer() {
@@ -667,9 +606,8 @@ fn the_module_unloads_without_an_answer() {
 /// or is not this process's any more: a child shares its parent's registrations until it changes
 /// one.
 fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
-    const ROUNDS: usize = 10;
     let event = Event::new("st_guard_given_up u32 a");
-    for round in 0..ROUNDS {
+    for round in 0..10 {
         is_not_written(&event.name, Some(&event), round);
         is_not_written("st_guard_given_up_own", None, round);
     }
@@ -702,8 +640,7 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
             assert!(!event.bit(), "set after it was unregistered, round {round}");
             thread::yield_now();
         }
-        line.say(Word::Unregistered);
-        line.hear(Word::End);
+        line.ask(Word::Unregistered, Word::End);
     });
     child.line.hear(Word::Guarded);
     let top = TraceInstance::top();
