@@ -59,6 +59,7 @@ tests!("mm_end":
 );
 
 const EVENT: &str = "st_mm_end";
+const TEXT: &str = "st_mm_end u32 a";
 
 const FILTER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
@@ -78,7 +79,7 @@ impl Reader {
     /// Reads from a process that has registered the event, and called `done`, before it ends.
     fn of(done: impl FnOnce(&Event)) -> Reader {
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             done(&event);
             let guarded = Mapping::kept(1);
             let faults = Userfault::new();
@@ -110,11 +111,8 @@ fn comes_though_a_reader_of_the_memory_stays() {
 fn comes_though_a_reader_of_memory_with_many_bits_stays() {
     let reader = Reader::of(|event| {
         let words = Mapping::kept(1);
-        let text = format!("{EVENT} u32 a");
         for number in 0..1000 {
-            let at = words.address() + 4 * (number / 32);
-            let bit = (number % 32) as u8;
-            assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+            event.add_bit(words.address() + 4 * (number / 32), (number % 32) as u8);
         }
     });
     wait_gone(EVENT);
@@ -129,30 +127,37 @@ fn leaves_nothing() {
     });
 }
 
+/// Registers a bit whose file is closed: a task that is held up in its exec or exit keeps its files
+/// open.
+fn register_without_a_file() {
+    drop(Event::new(TEXT).data);
+}
+
+/// Maps a page of a file of the server. Returns its address.
+fn address_in_file(number: usize) -> u64 {
+    let file = File::open(fuse::path(number)).expect("open a file");
+    let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
+    let address = page.address();
+    std::mem::forget(page);
+    address
+}
+
 /// The exec is one of another process that shares the memory, and does not delay the end.
 fn comes_though_an_exec_of_another_process_is_held_up() {
     let _long_sleep = allow_long_sleep();
     let mut server = Server::start(1, PAGE);
     // A thread that does not end holds up the exec: its robust list is in a page that never comes.
     let mut process = child::fork(|line| {
-        // Closed, as the process in the exec keeps its files open.
-        let Event {
-            data, page: _page, ..
-        } = Event::new(&format!("{EVENT} u32 a"));
-        drop(data);
-        let file = File::open(fuse::path(0)).expect("open a file");
-        let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
-        let list = page.address();
+        register_without_a_file();
+        let list = address_in_file(0);
+        line.ask(Word::Registered, Word::Exec);
         let pid = tasks::vfork(|| {
             thread::spawn(move || {
                 tasks::set_list_of_locks(list);
                 thread::sleep(Duration::from_secs(10_000));
             });
             thread::sleep(Duration::from_millis(200));
-            let error = tasks::execute(c"/bin/true");
-            panic!("exec: {error:?}");
+            exec();
         });
         panic!("the exec has come to its end: {pid:?}");
     });
@@ -167,11 +172,23 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
     process.kill();
 }
 
+/// Ends this process, which shares its memory with others, by an exit or an exec.
+fn leave(by_exec: bool) -> ! {
+    match by_exec {
+        false => os::exit_now(0),
+        true => exec(),
+    }
+}
+
+fn exec() -> ! {
+    panic!("exec: {:?}", tasks::execute(c"/bin/true"))
+}
+
 /// The first process leaves by an exit or an exec, and the last one keeps the registrations.
 fn comes_with_the_last_of_several_processes() {
     for by_exec in [false, true] {
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             let shares = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -182,10 +199,7 @@ fn comes_with_the_last_of_several_processes() {
                     });
                 });
                 wait::until("the other process", || shares.load(Ordering::Relaxed));
-                match by_exec {
-                    false => os::exit_now(0),
-                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
-                }
+                leave(by_exec);
             });
         });
         assert_eq!(process.wait(), 0);
@@ -195,6 +209,7 @@ fn comes_with_the_last_of_several_processes() {
             process.tell(Word::Set);
             top.disable(EVENT);
             process.tell(Word::Clear);
+            process.tell(Word::Drop);
         }
         process.tell(Word::End);
         wait_gone(EVENT);
@@ -205,14 +220,8 @@ fn comes_with_the_last_of_several_processes() {
 fn comes_with_the_last_that_leaves_of_many_at_once() {
     for round in 0..machine::rounds(60) {
         let process = child::fork(|_| {
-            let _event = Event::new(&format!("{EVENT} u32 a"));
+            let _event = Event::new(TEXT);
             let (ready, start) = (AtomicUsize::new(0), AtomicBool::new(false));
-            let leave = |by_exec: bool| -> ! {
-                match by_exec {
-                    false => os::exit_now(0),
-                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
-                }
-            };
             thread::scope(|scope| {
                 for number in 0..4 {
                     let (ready, start) = (&ready, &start);
@@ -249,7 +258,7 @@ fn comes_beside_a_tracer_of_leaving_tasks() {
             for _ in 0..machine::rounds(150) {
                 let event = Event::new(EVENT);
                 child::fork(|_| ()).join();
-                child::fork(|_| panic!("exec: {:?}", tasks::execute(c"/bin/true"))).join();
+                child::fork(|_| exec()).join();
                 drop(event);
             }
         })
@@ -265,13 +274,12 @@ fn comes_when_a_thread_registers_beside_an_exec() {
     for round in 0..machine::rounds(40) {
         let process = child::fork(|_| {
             thread::spawn(move || loop {
-                let event = Event::new(&format!("{EVENT} u32 a"));
+                let event = Event::new(TEXT);
                 let _ = event.unregister();
-                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                std::mem::forget(Event::new(TEXT));
             });
             thread::sleep(Duration::from_millis(round as u64 % 7));
-            let error = tasks::execute(c"/bin/true");
-            panic!("exec: {error:?}");
+            exec();
         });
         process.join();
         wait_gone(EVENT);
@@ -286,43 +294,32 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
     const BIT: usize = 8;
     stall::retry_round(|| {
         let words = Mapping::shared(1);
-        let word = |at: usize| words.word(at).load(Ordering::SeqCst);
-        let comes = |at: usize| {
-            while word(at) == 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
-        };
+        let word = |at| words.get(at);
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             // After the tracepoint the exec cancels the task's io_uring requests, and is stalled
             // there.
             let _ring = Ring::new();
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    comes(GO);
+                    wait::until("the exec to be held up", || word(GO) != 0);
                     let _child = child::fork(|_| {
-                        words
-                            .word(CHILD)
-                            .store(std::process::id(), Ordering::SeqCst);
-                        while !event.bit() {
-                            thread::sleep(Duration::from_millis(1));
-                        }
-                        words.word(BIT).store(1, Ordering::SeqCst);
+                        words.set(CHILD, std::process::id());
+                        event.wait_set();
+                        words.set(BIT, 1);
                         thread::sleep(Duration::MAX);
                     });
                     thread::sleep(Duration::MAX);
                 });
-                line.say(Word::Ready);
-                line.hear(Word::Exec);
-                let error = tasks::execute(c"/bin/true");
-                panic!("exec: {error:?}");
+                line.ask(Word::Ready, Word::Exec);
+                exec();
             });
         });
         process.line.hear(Word::Ready);
         let stalled = StalledAt::at("__io_uring_cancel", process.pid);
         process.line.say(Word::Exec);
         wait::until("the exec to be held up", || stalled.times() >= 1);
-        words.word(GO).store(1, Ordering::SeqCst);
+        words.set(GO, 1);
         wait::until("the child, or the exec to go on", || {
             word(CHILD) != 0 || !stalled.is_now()
         });
@@ -357,7 +354,7 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
                     });
                 });
                 line.hear(Word::Register);
-                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                std::mem::forget(Event::new(TEXT));
                 line.say(Word::Registered);
                 line.wait_for_kill();
             });
@@ -367,8 +364,7 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
         let stalled = StalledAt::at("set_mm_exe_file", child);
         go.word(0).store(1, Ordering::SeqCst);
         wait::until("the exec to be held up", || stalled.times() >= 1);
-        process.line.say(Word::Register);
-        process.line.hear(Word::Registered);
+        process.line.ask(Word::Register, Word::Registered);
         process.kill();
         let in_time = stalled.is_not_over();
         wait::until("the exec to go on", || !stalled.is_now());
@@ -419,28 +415,15 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = allow_long_sleep();
     let server = Server::start(2, PAGE);
     let process = child::fork(|line| {
-        // Closed, as a task that exits closes its files only after it has left the mm.
-        let Event {
-            data, page: _page, ..
-        } = Event::new(&format!("{EVENT} u32 a"));
-        drop(data);
-        let pages = [0, 1].map(|number| {
-            let file = File::open(fuse::path(number)).expect("open a file");
-            Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap")
-        });
-        line.say(Word::Registered);
-        line.hear(Word::Exit);
-        let [first, second] = pages.map(|page| {
-            let address = page.address();
-            std::mem::forget(page);
-            address
-        });
+        register_without_a_file();
+        let pages = [0, 1].map(address_in_file);
+        line.ask(Word::Registered, Word::Exit);
         let exit = |list: u64| -> ! {
             tasks::set_list_of_locks(list);
             tasks::exit_thread()
         };
-        thread::spawn(move || exit(second));
-        exit(first)
+        thread::spawn(move || exit(pages[1]));
+        exit(pages[0])
     });
     // The server is dropped first: its end releases whatever hangs.
     let (mut process, mut server) = (process, server);
@@ -463,7 +446,7 @@ fn the_module_does_not_wait_for_a_reader_of_the_memory() {
 
 /// process_mrelease() frees memory as the OOM reaper does, but at a time that the test chooses.
 fn comes_with_memory_that_was_given_back_before() {
-    let own = Event::new(&format!("{EVENT} u32 a"));
+    let own = Event::new(TEXT);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = wait::SetOnDrop(&over);
@@ -480,8 +463,7 @@ fn comes_with_memory_that_was_given_back_before() {
                 let data = Data::open();
                 for page in 0..64 {
                     let at = words.address() + PAGE as u64 * page;
-                    data.register_text(&format!("{EVENT} u32 a"), at, 0)
-                        .unwrap();
+                    data.register_text(TEXT, at, 0).unwrap();
                 }
                 line.say(Word::Registered);
                 line.wait_for_kill();
@@ -507,14 +489,13 @@ fn comes_with_memory_that_was_given_back_before() {
 fn comes_with_the_end_of_a_core_dump() {
     let reader = core_dump::Reader::new();
     let mut process = child::fork(|line| {
-        let _event = Event::new(&format!("{EVENT} u32 a"));
+        let _event = Event::new(TEXT);
         // More than a pipe holds.
         let memory = Mapping::kept(1024);
         for page in 0..1024 {
-            memory.word(PAGE * page).store(1, Ordering::Relaxed);
+            memory.set(PAGE * page, 1);
         }
-        line.say(Word::Registered);
-        line.hear(Word::Crash);
+        line.ask(Word::Registered, Word::Crash);
         os::kill(std::process::id() as i32, libc::SIGQUIT).expect("kill");
         line.wait_for_kill();
     });
