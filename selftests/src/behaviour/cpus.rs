@@ -30,10 +30,7 @@ fn one_goes_and_comes_beside_writers() {
     let other = Event::new("st_cpu_other u32 a");
     let mut children = vec![fork(&other)];
     let numbered = Numbered::new("st_cpu_goes", 2);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 256);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(256);
     let mut order = Order::default();
     numbered.beside(|| {
         for round in 0..2 * OFTEN {
@@ -58,8 +55,6 @@ fn one_goes_and_comes_beside_writers() {
     order.judge();
     numbered.all_is_recorded(&tracer);
     end(children);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 /// The work queue has bits to write when a processor goes, some of them on that processor.
@@ -87,10 +82,7 @@ fn an_instance_made_without_one_records_on_it_later() {
     let second = Second::processor();
     second.set(false);
     let numbered = Numbered::new("st_cpu_later", 1);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 64);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(64);
     numbered.all_is_recorded(&tracer);
     second.set(true);
     os::run_on(1);
@@ -98,8 +90,6 @@ fn an_instance_made_without_one_records_on_it_later() {
     tracer.control("trace", "");
     assert!(numbered.write(0));
     assert_eq!(tracer.stat(1, "entries"), 1);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 fn perf_is_attached_to_one_that_goes() {

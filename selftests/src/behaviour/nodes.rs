@@ -4,10 +4,9 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Word};
+use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::fork_tree::{end, fork, tell};
 use crate::kit::memory::{lacks_protection_keys, Mapping, PAGE};
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::processors::{
@@ -26,7 +25,6 @@ tests!("nodes" on SECOND_NODE:
     there_are_eight_processors_and_two_nodes,
     a_page_moves_and_its_bit_with_it,
     pages_move_while_their_bits_change,
-    pages_of_other_processes_move_while_their_bits_change,
     pages_that_the_kernel_takes_away_to_see_their_users.skip_if(lacks_balancing),
     writers_on_all_processors_are_recorded,
     a_page_with_a_protection_key_follows.skip_if(lacks_protection_keys),
@@ -93,28 +91,6 @@ fn pages_move_while_their_bits_change() {
     unbind(&pages);
 }
 
-fn pages_of_other_processes_move_while_their_bits_change() {
-    let event = Event::new("st_node_others u32 a");
-    let mut children: Vec<_> = (0..4).map(|_| fork(&event)).collect();
-    // Each child has its page present.
-    tell(&mut children, Word::Clear);
-    let mut moved = 0;
-    for round in 0..20 {
-        let on = round % 2 == 0;
-        event.switch(on);
-        for child in &children {
-            // Fails if the page is locked at the moment, or still shared.
-            let node = round / 2 % 2;
-            let node = if on { node } else { 1 - node };
-            moved += usize::from(move_to_node(&event.page, child.pid, node).is_ok());
-        }
-        tell(&mut children, if on { Word::Set } else { Word::Clear });
-    }
-    println!("  # {moved} pages were moved");
-    assert!(moved > 0, "no page was moved");
-    end(children);
-}
-
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
 fn lacks_balancing() -> Option<String> {
@@ -168,10 +144,7 @@ fn pages_that_the_kernel_takes_away_to_see_their_users() {
 fn writers_on_all_processors_are_recorded() {
     const WRITERS: usize = 8;
     let numbered = Numbered::new("st_node_writers", WRITERS);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 256);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(256);
     let mut order = Order::default();
     numbered.beside(|| {
         for _ in 0..2 {
@@ -188,8 +161,6 @@ fn writers_on_all_processors_are_recorded() {
         assert_eq!(tracer.stat(cpu, "entries"), 1, "on processor {cpu}");
     }
     numbered.all_is_recorded(&tracer);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 /// A protection key restricts accesses of the thread itself, not the kernel's writes of bits. Only

@@ -104,8 +104,7 @@ fn the_file_can_always_be_read_and_written() {
     event.switch(true);
     assert_eq!(poll_for(file, all, wait::limit()), ALWAYS | CHANGED);
     assert_eq!(poll_for(file, all, wait::limit()), ALWAYS);
-    let set = Epoll::new();
-    set.add(file, ALWAYS | CHANGED);
+    let set = Epoll::of(file, ALWAYS | CHANGED);
     assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
     event.switch(false);
     assert_eq!(
@@ -132,8 +131,7 @@ fn a_level_or_edge_triggered_set_reports_each_change_once() {
     for how in [0, EDGE] {
         let event = Event::new("st_poll u32 a");
         let file = &event.data.file;
-        let set = Epoll::new();
-        set.add(file, CHANGED | how);
+        let set = Epoll::of(file, CHANGED | how);
         assert!(!set.has_changed(file), "{how:#x}");
         for on in [true, false, true, false] {
             event.switch(on);
@@ -156,8 +154,7 @@ fn a_set_reports_what_changed_before_the_file_was_added() {
         let event = Event::new("st_poll u32 a");
         let file = &event.data.file;
         event.switch(true);
-        let set = Epoll::new();
-        set.add(file, CHANGED | how);
+        let set = Epoll::of(file, CHANGED | how);
         assert!(set.has_changed(file));
         assert!(!set.has_changed(file));
         // The same for a file that was polled before.
@@ -176,8 +173,7 @@ fn a_set_that_comes_to_ask_for_changes_is_told() {
         for first in [0, IN, ALWAYS] {
             let event = Event::new("st_poll u32 a");
             let file = &event.data.file;
-            let set = Epoll::new();
-            set.add(file, first | how);
+            let set = Epoll::of(file, first | how);
             for on in [true, false] {
                 set.modify(file, CHANGED | how);
                 assert!(!set.has_changed(file), "{how:#x} after {first:#x}");
@@ -240,8 +236,7 @@ fn a_task_that_sleeps_is_woken_with_the_bit_set() {
         wakes(&|| wait_for_change(file));
         wakes(&|| assert!(select(file, [false, false, true], wait::limit())[2]));
         for how in [0, EDGE, ONCE] {
-            let set = Epoll::new();
-            set.add(file, CHANGED | how);
+            let set = Epoll::of(file, CHANGED | how);
             wakes(&|| set.wait_for_change(file));
         }
     }
@@ -274,8 +269,7 @@ fn an_event_with_a_consumer_has_not_changed() {
     assert!(again.bit());
     let file = &again.data.file;
     assert!(!has_changed(file));
-    let set = Epoll::new();
-    set.add(file, CHANGED);
+    let set = Epoll::of(file, CHANGED);
     assert!(!set.has_changed(file));
     event.switch(false);
     set.wait_for_change(file);
@@ -343,8 +337,7 @@ fn an_event_registered_by_a_file_in_a_set_is_waited_for() {
     let top = TraceInstance::top();
     for how in [0, EDGE] {
         let data = Data::open();
-        let set = Epoll::new();
-        set.add(&data.file, CHANGED | how);
+        let set = Epoll::of(&data.file, CHANGED | how);
         let page = Mapping::kept(1);
         for number in 0..20 {
             let name = format!("st_poll_{number}");
@@ -588,8 +581,7 @@ fn a_passed_file_is_waited_for() {
     let (here, there) = UnixStream::pair().unwrap();
     let mut receiver = child::fork(|line| {
         let file = receive_file(&there);
-        let set = Epoll::new();
-        set.add(&file, CHANGED);
+        let set = Epoll::of(&file, CHANGED);
         line.say(Word::Ready);
         set.wait_for_change(&file);
         line.ask(Word::Told, Word::Closed);
@@ -696,8 +688,7 @@ fn polls_for_something_else_report_nothing_away() {
     let file = &event.data.file;
     event.switch(true);
     assert_eq!(poll_for(file, ALWAYS, Duration::ZERO), ALWAYS);
-    let set = Epoll::new();
-    set.add(file, ALWAYS);
+    let set = Epoll::of(file, ALWAYS);
     assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
     assert!(has_changed(file));
     event.switch(false);
@@ -728,8 +719,7 @@ fn a_bit_that_is_written_late_is_told_of_again() {
     let file = &event.data.file;
     let faults = Userfault::new();
     faults.guard(&event.page, Guard::Missing);
-    let set = Epoll::new();
-    set.add(file, CHANGED);
+    let set = Epoll::of(file, CHANGED);
     event.switch(true);
     set.wait_for_change(file);
     assert!(!set.has_changed(file));
@@ -758,8 +748,7 @@ fn forks_and_registrations_elsewhere_report_nothing() {
         line.say(Word::Done);
     });
     other.line.hear(Word::Registered);
-    let set = Epoll::new();
-    set.add(&event.data.file, CHANGED | EDGE);
+    let set = Epoll::of(&event.data.file, CHANGED | EDGE);
     assert!(!set.has_changed(&event.data.file));
     other.line.say(Word::Begin);
     let mut reports = 0;
@@ -863,8 +852,7 @@ fn no_change_is_missed_in_a_storm() {
     let mut tellers = [EDGE, 0, EDGE, 0].map(|how| {
         let event = Event::new("st_poll u32 a");
         child::fork(|line| {
-            let set = Epoll::new();
-            set.add(&event.data.file, CHANGED | how);
+            let set = Epoll::of(&event.data.file, CHANGED | how);
             line.say(Word::Ready);
             // Each round ends with the event enabled, until the test starts the next one.
             for _ in 0..ROUNDS {

@@ -7,9 +7,8 @@ use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
-use crate::kit::latency::{Latencies, SwitchTimes};
-use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
+use crate::kit::fork_tree::{end, fork, serve, tell, toggle, toggles_promptly};
+use crate::kit::latency::Latencies;
 use crate::kit::memory::{page_map_entry, Mapping, PAGE};
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
@@ -19,6 +18,7 @@ use crate::kit::wait;
 use crate::kit::{machine, module};
 use std::array;
 use std::fs;
+use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,6 @@ tests!("userfaultfd" on PATH:
     a_fork_does_not_wait_for_its_parents_page,
     what_is_given_up_while_its_page_is_waited_for_is_not_written,
     others_carry_on_beside_a_fault_that_is_never_answered,
-    others_carry_on_beside_thousands_of_such_faults.lengthy().limit(400),
     the_module_unloads_without_an_answer.of_loading(),
 );
 
@@ -121,41 +120,19 @@ impl Guarded {
 fn a_fault_that_is_never_answered_holds_up_no_other() {
     for processes in [1, 24] {
         println!("  # beside {processes} such faults:");
-        holds_up_no_other(processes);
-    }
-}
-
-fn holds_up_no_other(processes: usize) {
-    let event = Event::new("st_guard_never u32 a");
-    let guard = |_| Guarded::new(&event.name, Guard::Missing);
-    let guarded: Vec<_> = (0..processes).map(guard).collect();
-    let mut children = vec![fork(&event), fork(&event)];
-    let mut times = SwitchTimes::default();
-    for round in 0..9 {
-        // In some rounds the other pages have to be brought in, too.
-        let is_dropped = round % 3 == 2;
-        let times = times.of(is_dropped);
-        if is_dropped {
-            tell(&mut children, Word::Drop);
-            event.page.discard();
-        }
-        let start = Instant::now();
-        event.switch(true);
-        times.attaching.add(start.elapsed());
-        event.wait_set();
-        tell(&mut children, Word::Set);
-        times.until_set.add(start.elapsed());
-        if round == 0 {
-            guarded.iter().for_each(Guarded::wait_for_fault);
-        }
-        times.until_clear.during(|| {
-            event.follows(false);
-            tell(&mut children, Word::Clear);
+        let event = Event::new("st_guard_never u32 a");
+        let guard = |_| Guarded::new(&event.name, Guard::Missing);
+        let guarded: Vec<_> = (0..processes).map(guard).collect();
+        let mut children = vec![fork(&event), fork(&event)];
+        let mut are_new = true;
+        toggles_promptly(&event, &mut children, || {
+            if mem::take(&mut are_new) {
+                guarded.iter().for_each(Guarded::wait_for_fault);
+            }
         });
+        end(children);
+        guarded.into_iter().for_each(|one| one.child.kill());
     }
-    times.judge(200, 400);
-    end(children);
-    guarded.into_iter().for_each(|one| one.child.kill());
 }
 
 fn a_fault_answered_late_gets_the_latest_state() {
@@ -192,7 +169,7 @@ fn a_write_allowed_late_gets_the_latest_state() {
 /// A process's own faults may delay its other bits, but not forever.
 fn other_bits_of_the_process_are_written_meanwhile() {
     let event = Event::new("st_guard_own u32 a");
-    let mut child = child::fork(|line| {
+    let child = child::fork_until(Word::Guarded, |line| {
         let page = Mapping::kept(1);
         event.add_bit(page.address(), 0);
         let faults = Userfault::new();
@@ -200,7 +177,6 @@ fn other_bits_of_the_process_are_written_meanwhile() {
         line.say(Word::Guarded);
         serve(line, &event);
     });
-    child.line.hear(Word::Guarded);
     let mut children = vec![child];
     toggle(&event, &mut children);
     for _ in 0..2 {
@@ -557,34 +533,6 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
     wait_gone(EVENT);
 }
 
-fn others_carry_on_beside_thousands_of_such_faults() {
-    const EVENT: &str = "st_guard_crowd";
-    let count = many_processes::thousands();
-    let mut other_tasks = OtherTasks::new(EVENT);
-    let start = Instant::now();
-    let mut many = ManyProcesses::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
-    println!("  # {count} processes after {:?}", start.elapsed());
-    let mut beside = || {
-        other_tasks.carry_on();
-        let attach = || TraceInstance::top().enable(EVENT);
-        other_tasks.ops.has("ftrace attaches", attach);
-        other_tasks.ops.judge(|| {});
-    };
-    beside();
-    beside();
-    many.begin(Op::Use);
-    many.wait_done();
-    beside();
-    many.kill();
-    beside();
-    TraceInstance::top().disable(EVENT);
-    many.reap();
-    // A higher limit, as the machine has thousands of processes.
-    other_tasks.end_within(4000);
-    wait_gone(EVENT);
-    println!("  # all were gone after {:?}", start.elapsed());
-}
-
 fn the_module_unloads_without_an_answer() {
     module::load();
     let guarded = Guarded::new("st_guard_unload", Guard::Missing);
@@ -616,7 +564,7 @@ fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
 /// For a child that has inherited the event, or registers it itself.
 #[track_caller]
 fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Guarded, |line| {
         let own = inherited
             .is_none()
             .then(|| Event::new(&format!("{name} u32 a")));
@@ -642,7 +590,6 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
         }
         line.ask(Word::Unregistered, Word::End);
     });
-    child.line.hear(Word::Guarded);
     let top = TraceInstance::top();
     top.enable(name);
     child.line.hear(Word::Unregistered);

@@ -162,7 +162,15 @@ pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
     fork_by(os::fork, run)
 }
 
-/// The same with another function to fork by, which returns as fork does.
+/// The same, and waits for the first word of the child.
+#[track_caller]
+pub fn fork_until(word: Word, run: impl FnOnce(&mut Line)) -> Child {
+    let mut child = fork(run);
+    child.line.hear(word);
+    child
+}
+
+/// Like [`fork`] with another function to fork by, which returns as fork does.
 pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");

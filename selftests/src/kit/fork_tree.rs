@@ -4,7 +4,10 @@
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
+use crate::kit::latency::SwitchTimes;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
+use std::time::Instant;
 
 /// A second bit, beside the one that an [`Event`] starts with, for later registrations.
 const SECOND: u8 = 1;
@@ -81,4 +84,41 @@ pub fn toggle(event: &Event, children: &mut [Child]) {
     tell(children, Word::Set);
     event.follows(false);
     tell(children, Word::Clear);
+}
+
+/// Toggles an event of children, and waits for their bits to follow.
+#[track_caller]
+pub fn toggle_of(name: &str, children: &mut [Child]) {
+    TraceInstance::top().enable(name);
+    tell(children, Word::Set);
+    TraceInstance::top().disable(name);
+    tell(children, Word::Clear);
+}
+
+/// Toggles the event ten times, and judges the times until all bits follow. In every second round
+/// the pages have to be brought in. `on` is called while the event is enabled.
+#[track_caller]
+pub fn toggles_promptly(event: &Event, children: &mut [Child], mut on: impl FnMut()) {
+    let mut times = SwitchTimes::default();
+    for round in 0..10 {
+        let is_dropped = round % 2 == 1;
+        let times = times.of(is_dropped);
+        if is_dropped {
+            tell(children, Word::Drop);
+            event.page.discard();
+        }
+        let start = Instant::now();
+        event.switch(true);
+        times.attaching.add(start.elapsed());
+        event.wait_set();
+        tell(children, Word::Set);
+        times.until_set.add(start.elapsed());
+        on();
+        times.until_clear.during(|| {
+            event.follows(false);
+            tell(children, Word::Clear);
+        });
+    }
+    // The usual times, in milliseconds: to attach, and until all bits have followed.
+    times.judge(200, 400);
 }

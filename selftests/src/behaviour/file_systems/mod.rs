@@ -318,14 +318,13 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
         user.tell(Word::IsClear);
     }
     settle(&mut user);
-    let mut other = child::fork(|line| {
+    let mut other = child::fork_until(Word::Refused, |line| {
         let user = User::new(&mounted);
         let register = || user.data.register_text(TEXT, user.address(), 3);
         assert_eq!(register(), Err(Errno::EFAULT));
         line.ask(Word::Refused, Word::Again);
         assert_eq!(register(), Ok(0));
     });
-    other.line.hear(Word::Refused);
     drop(filled);
     // A transaction frees the room.
     user.tell(Word::Sync);
