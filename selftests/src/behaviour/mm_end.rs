@@ -11,14 +11,15 @@ use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE};
-use crate::kit::setting::allow_long_sleep;
+use crate::kit::setting::{allow_long_sleep, Setting};
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{module, os, tasks, tracefs, wait};
-use std::fs::File;
+use std::fs::{self, File};
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -45,16 +46,11 @@ tests!("mm_end":
         .needs_path(stall::PATH)
         .skip_if(stall::lacks_probes),
     comes_with_memory_that_was_given_back_before,
-    comes_with_the_end_of_a_core_dump.skip_if(core_dump::obstacle),
+    comes_with_the_end_of_a_core_dump.skip_if(lacks_core_dumps),
     leaves_nothing
         .needs_path(userfault::PATH)
         .skip_if(tasks::lacks_memory_reads)
         .limit(300),
-    costs_the_workers_nothing_for_memory_that_stays
-        .needs_path(userfault::PATH)
-        .skip_if(tasks::lacks_memory_reads)
-        .lengthy()
-        .limit(600),
     the_module_does_not_wait_for_a_reader_of_the_memory.of_loading().needs_path(userfault::PATH).skip_if(tasks::lacks_memory_reads),
 );
 
@@ -147,7 +143,7 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
     let _long_sleep = allow_long_sleep();
     let mut server = Server::start(1, PAGE);
     // A thread that does not end holds up the exec: its robust list is in a page that never comes.
-    let mut process = child::fork(|line| {
+    let mut process = child::fork_until(Word::Registered, |line| {
         register_without_a_file();
         let list = address_in_file(0);
         line.ask(Word::Registered, Word::Exec);
@@ -161,7 +157,6 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
         });
         panic!("the exec has come to its end: {pid:?}");
     });
-    process.line.hear(Word::Registered);
     server.hold(Request::Read);
     process.line.say(Word::Exec);
     server.wait_held(1);
@@ -203,12 +198,8 @@ fn comes_with_the_last_of_several_processes() {
             });
         });
         assert_eq!(process.wait(), 0);
-        let top = TraceInstance::top();
         for _ in 0..2 {
-            top.enable(EVENT);
-            process.tell(Word::Set);
-            top.disable(EVENT);
-            process.tell(Word::Clear);
+            fork_tree::toggle_of(EVENT, slice::from_mut(&mut process));
             process.tell(Word::Drop);
         }
         process.tell(Word::End);
@@ -377,39 +368,6 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
     });
 }
 
-/// Many idle processes would make a search for users of the memory expensive.
-fn costs_the_workers_nothing_for_memory_that_stays() {
-    let (readers, processes) = (machine::rounds(1000), machine::rounds(2000));
-    os::allow_open_files(4 * (readers + processes) as u64);
-    // A page for each.
-    let stacks = Mapping::kept(processes);
-    stacks.advise(libc::MADV_DONTFORK).expect("madvise");
-    let ends = (0..processes).map(|number| stacks.end() - (number * PAGE) as u64);
-    let idle: Vec<_> = ends
-        .map(|end| tasks::share_memory_and_sleep(end).expect("clone"))
-        .collect();
-    let busy = |time| {
-        let before = tasks::time_of_workers();
-        thread::sleep(time);
-        tasks::time_of_workers().saturating_sub(before)
-    };
-    let rest = Duration::from_secs(4);
-    let without = busy(rest);
-    let readers: Vec<_> = (0..readers).map(|_| Reader::new()).collect();
-    wait_gone(EVENT);
-    let with = busy(rest);
-    println!("  # workers: {without:?} without, {with:?} with");
-    assert!(
-        with <= without + Duration::from_millis(60),
-        "{without:?} {with:?}"
-    );
-    readers.into_iter().for_each(|reader| reader.child.kill());
-    for pid in idle {
-        os::kill(pid, libc::SIGKILL).expect("kill");
-        assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
-    }
-}
-
 /// Each thread reads its robust list when it exits, from a page that does not come.
 fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = allow_long_sleep();
@@ -458,17 +416,13 @@ fn comes_with_memory_that_was_given_back_before() {
             }
         });
         for _ in 0..machine::rounds(30) {
-            let mut process = child::fork(|line| {
+            let mut process = child::fork_until(Word::Registered, |line| {
                 let words = Mapping::kept(64);
                 let data = Data::open();
-                for page in 0..64 {
-                    let at = words.address() + PAGE as u64 * page;
-                    data.register_text(TEXT, at, 0).unwrap();
-                }
+                data.register_pages(TEXT, &words, 0);
                 line.say(Word::Registered);
                 line.wait_for_kill();
             });
-            process.line.hear(Word::Registered);
             let pid = process.pid;
             os::kill(pid, libc::SIGKILL).expect("kill");
             // ESRCH: the process has freed all its memory itself.
@@ -487,8 +441,8 @@ fn comes_with_memory_that_was_given_back_before() {
 
 /// The program that gets the core dump does not read it.
 fn comes_with_the_end_of_a_core_dump() {
-    let reader = core_dump::Reader::new();
-    let mut process = child::fork(|line| {
+    let reader = DumpReader::new();
+    let mut process = child::fork_until(Word::Registered, |line| {
         let _event = Event::new(TEXT);
         // More than a pipe holds.
         let memory = Mapping::kept(1024);
@@ -499,9 +453,8 @@ fn comes_with_the_end_of_a_core_dump() {
         os::kill(std::process::id() as i32, libc::SIGQUIT).expect("kill");
         line.wait_for_kill();
     });
-    process.line.hear(Word::Registered);
     process.line.say(Word::Crash);
-    wait::until("the dump to begin", || reader.has_begun());
+    wait::until("the dump to begin", || DumpReader::pid().is_some());
     // The memory stays until the dump has ended; changes of the event do not wait for that.
     assert!(is_listed(process.pid));
     let top = TraceInstance::top();
@@ -513,50 +466,38 @@ fn comes_with_the_end_of_a_core_dump() {
     wait_gone(EVENT);
 }
 
-/// Core dumps that go to a program.
-mod core_dump {
-    use crate::kit::setting::Setting;
-    use crate::kit::{os, tasks, wait};
-    use std::fs;
+const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
+const SLEEPER: &str = "/usr/bin/sleep";
 
-    const PATTERN: &str = "/proc/sys/kernel/core_pattern";
-    const SLEEPER: &str = "/usr/bin/sleep";
+fn lacks_core_dumps() -> Option<String> {
+    let exists = |file| fs::exists(file).unwrap_or(false);
+    let has_all = exists(CORE_PATTERN) && exists(SLEEPER);
+    (!has_all).then(|| "there are no core dumps here".into())
+}
 
-    pub fn obstacle() -> Option<String> {
-        let has_all = [PATTERN, SLEEPER]
-            .iter()
-            .all(|file| fs::exists(file).unwrap_or(false));
-        (!has_all).then(|| "there are no core dumps here".into())
-    }
+/// Sends all core dumps to a program that does not read them, until dropped.
+struct DumpReader {
+    _pattern: Setting,
+}
 
-    /// Sends all core dumps to a program that does not read them, until dropped.
-    pub struct Reader {
-        _pattern: Setting,
-    }
-
-    impl Reader {
-        pub fn new() -> Reader {
-            Reader {
-                _pattern: Setting::new(PATTERN, &format!("|{SLEEPER} 98765")),
-            }
-        }
-
-        fn pids(&self) -> impl Iterator<Item = i32> + '_ {
-            tasks::that_run(&[SLEEPER, "98765"])
-        }
-
-        /// Returns whether the program runs.
-        pub fn has_begun(&self) -> bool {
-            self.pids().next().is_some()
+impl DumpReader {
+    fn new() -> DumpReader {
+        DumpReader {
+            _pattern: Setting::new(CORE_PATTERN, &format!("|{SLEEPER} 98765")),
         }
     }
 
-    impl Drop for Reader {
-        fn drop(&mut self) {
-            for pid in self.pids() {
-                let _ = os::kill(pid, libc::SIGKILL);
-            }
-            wait::until("the reader of the dump to end", || !self.has_begun());
-        }
+    fn pid() -> Option<i32> {
+        tasks::that_run(&[SLEEPER, "98765"]).next()
+    }
+}
+
+impl Drop for DumpReader {
+    fn drop(&mut self) {
+        wait::until("the readers of dumps to end", || {
+            DumpReader::pid()
+                .map(|pid| os::kill(pid, libc::SIGKILL))
+                .is_none()
+        });
     }
 }

@@ -82,20 +82,6 @@ pub fn share_memory() -> Result<i32> {
     share_memory_and(nap, Mapping::kept(64).end())
 }
 
-/// The same, without returning from the kernel, on a stack with the given end: cheaper than a fork.
-pub fn share_memory_and_sleep(stack_end: u64) -> Result<i32> {
-    // Shares the TLS, as above.
-    extern "C" fn sleep(_: *mut c_void) -> c_int {
-        // SAFETY: Takes numbers.
-        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        loop {
-            // SAFETY: Without file descriptors it only waits.
-            unsafe { libc::syscall(libc::SYS_ppoll, 0, 0, 0, 0, 0) };
-        }
-    }
-    share_memory_and(sleep, stack_end)
-}
-
 /// `run` must not return, and its stack must stay.
 fn share_memory_and(run: extern "C" fn(*mut c_void) -> c_int, stack_end: u64) -> Result<i32> {
     let flags = libc::CLONE_VM | libc::SIGCHLD;
@@ -262,22 +248,6 @@ pub fn waiting_workers(queue: &str) -> Vec<i32> {
         stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
     };
     workers_at(queue).filter(may_wait).collect()
-}
-
-/// The CPU time of all present workers.
-pub fn time_of_workers() -> std::time::Duration {
-    let ticks = |pid: i32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let numbers = stat.rsplit_once(") ").map_or("", |(_, numbers)| numbers);
-        let system = numbers.split(' ').nth(12).unwrap_or_default();
-        match name.starts_with("kworker/") {
-            true => system.parse::<u64>().unwrap_or(0),
-            false => 0,
-        }
-    };
-    // In units of USER_HZ, 10 ms.
-    std::time::Duration::from_millis(10 * processes().map(ticks).sum::<u64>())
 }
 
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
