@@ -6,14 +6,15 @@ use crate::harness::tests;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, obey, serve, toggle};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::fork_tree::{end, obey, serve, toggle, toggle_of};
+use crate::kit::tracefs;
 use crate::kit::{os, tasks, wait};
 use std::ffi::CStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,6 @@ use std::time::Duration;
 tests!("exec":
     exec_by_a_thread_ends_registrations,
     exec_that_fails_keeps_registrations,
-    exec_of_a_child_leaves_the_parents_registrations,
     a_spawned_program_keeps_no_event,
     vfork_changes_nothing_for_the_parent,
     a_process_that_shares_the_memory_shares_registrations,
@@ -42,7 +42,7 @@ fn wait_for_sleeper(child: &Child) {
 }
 
 fn exec_by_a_thread_ends_registrations() {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Registered, |line| {
         let event = Event::new("st_exec_thread u32 a");
         drop(event.data);
         line.ask(Word::Registered, Word::Exec);
@@ -51,7 +51,6 @@ fn exec_by_a_thread_ends_registrations() {
             thread::sleep(Duration::from_secs(1));
         }
     });
-    child.line.hear(Word::Registered);
     assert!(tracefs::event_exists("st_exec_thread"));
     child.line.say(Word::Exec);
     wait_gone("st_exec_thread");
@@ -81,25 +80,12 @@ fn exec_that_fails_keeps_registrations() {
     assert_eq!(Errno::from(too_much.exec()), Errno::E2BIG);
     event.toggle();
     // The same in a child that shares the registrations.
-    let mut child = child::fork(|line| {
+    let child = child::fork_until(Word::Failed, |line| {
         assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
         line.say(Word::Failed);
         serve(line, &event);
     });
-    child.line.hear(Word::Failed);
     let mut children = vec![child];
-    toggle(&event, &mut children);
-    end(children);
-}
-
-fn exec_of_a_child_leaves_the_parents_registrations() {
-    let event = Event::new("st_exec_child u32 a");
-    let mut children = vec![fork(&event)];
-    let child = child::fork(|_| panic!("exec: {}", sleeper().exec()));
-    toggle(&event, &mut children);
-    wait_for_sleeper(&child);
-    toggle(&event, &mut children);
-    child.kill();
     toggle(&event, &mut children);
     end(children);
 }
@@ -180,7 +166,7 @@ fn a_process_that_shares_the_memory_shares_registrations() {
 }
 
 fn the_first_thread_may_end_before_the_others() {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Runs, |line| {
         let event = Event::new("st_exec_leader u32 a");
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -192,14 +178,9 @@ fn the_first_thread_may_end_before_the_others() {
             tasks::exit_thread();
         });
     });
-    child.line.hear(Word::Runs);
     tasks::wait_state(child.pid, child.pid, 'Z');
-    let top = TraceInstance::top();
     for _ in 0..2 {
-        top.enable("st_exec_leader");
-        child.tell(Word::Set);
-        top.disable("st_exec_leader");
-        child.tell(Word::Clear);
+        toggle_of("st_exec_leader", slice::from_mut(&mut child));
         child.tell(Word::Drop);
     }
     end(vec![child]);

@@ -5,10 +5,11 @@
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle, toggle_of};
 use crate::kit::memory::Mapping;
 use crate::kit::{machine, os, tasks, wait};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -16,7 +17,6 @@ tests!("fork":
     a_child_has_its_parents_registrations,
     a_clone_with_the_same_files_has_them,
     a_child_has_them_before_its_first_instruction,
-    the_first_call_of_a_child_finds_them,
     what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
     a_child_whose_parent_has_ended_keeps_them,
     a_child_forked_while_enabled_follows,
@@ -80,27 +80,6 @@ fn a_child_has_them_before_its_first_instruction() {
     end(children);
 }
 
-fn the_first_call_of_a_child_finds_them() {
-    let event = Event::new("st_fork_call u32 a");
-    let toggler = toggler(&event.name);
-    for round in 0..60 {
-        match os::fork().unwrap() {
-            0 => {
-                // A registered bit can be unregistered; to register it again is EADDRINUSE.
-                let found = match round % 2 {
-                    0 => event.unregister() == Ok(()) && !event.bit(),
-                    _ => event.register(event.page.address(), 0) == Err(Errno::EADDRINUSE),
-                };
-                os::exit_now(if found { 0 } else { 1 });
-            }
-            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "round {round}"),
-        }
-    }
-    toggler.kill();
-    event.switch(false);
-    event.toggle();
-}
-
 fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
     let event = Event::new("st_fork_meanwhile u32 a");
     event.follows(true);
@@ -146,12 +125,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
     });
     // The process in between has exited; its child uses the same line.
     assert_eq!(orphan.wait(), 0);
-    let mut follows = || {
-        for (on, word) in [(true, Word::Set), (false, Word::Clear)] {
-            event.switch(on);
-            orphan.tell(word);
-        }
-    };
+    let mut follows = || toggle_of(&event.name, slice::from_mut(&mut orphan));
     follows();
     event.unregister().unwrap();
     follows();

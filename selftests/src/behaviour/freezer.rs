@@ -6,7 +6,7 @@ use super::userfaultfd::Guarded;
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child, Word};
-use crate::kit::event::{repair_pending, wait_due, wait_gone, wait_repaired, Event};
+use crate::kit::event::{repair_pending, wait_due, wait_repaired, Event};
 use crate::kit::fork_tree::serve;
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE};
@@ -15,14 +15,13 @@ use crate::kit::numbered::{Numbered, Order};
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Guard;
-use crate::kit::{abi, dynamic, machine, module, tasks, wait};
+use crate::kit::{dynamic, machine, module, tasks, wait};
 use std::fs;
 use std::time::{Duration, Instant};
 
 tests!("freezer":
     a_frozen_process_gets_its_bit.needs_path(PATH),
     a_page_of_a_file_is_written_at_the_thaw.needs_path(fuse::PATH),
-    a_process_killed_frozen_leaves_nothing.needs_path(fuse::PATH),
     processes_go_on_when_the_machine_wakes.needs_path(PM_TEST),
     unloading_beside_a_frozen_process_is_refused_at_once.of_loading().needs_path(fuse::PATH),
 );
@@ -102,14 +101,13 @@ fn a_frozen_process_gets_its_bit() {
 
 /// Forks a process that registers a bit of the event in a page of the server's file.
 fn of_a_file(name: &str, server: &mut Server) -> Child {
-    let mut child = child::fork(|line| {
+    let child = child::fork_until(Word::Registered, |line| {
         let page = Mapping::of_shared(&fuse::open(), 1);
         let event = Event::in_memory(&format!("{name} u32 a"), page);
         event.page.discard();
         line.say(Word::Registered);
         serve(line, &event);
     });
-    child.line.hear(Word::Registered);
     // Only a task of the process may fault in the page from the server.
     server.drop_pages();
     child
@@ -152,24 +150,6 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
     frozen.thaw();
     frozen.child.tell(Word::End);
     frozen.child.join();
-}
-
-fn a_process_killed_frozen_leaves_nothing() {
-    const NAME: &str = "st_frozen_killed";
-    let mut server = Server::start(1, PAGE);
-    let child = of_a_file(NAME, &mut server);
-    let frozen = Frozen::new(NAME, child);
-    let pid = frozen.child.pid;
-    promptly("attaching", || TraceInstance::top().enable(NAME));
-    wait_due(pid);
-    assert!(frozen.is_frozen());
-    frozen.child.kill();
-    wait::until("its registration to go", || {
-        let text = fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
-        !text.contains(NAME)
-    });
-    promptly("detaching", || TraceInstance::top().disable(NAME));
-    wait_gone(NAME);
 }
 
 fn unloading_beside_a_frozen_process_is_refused_at_once() {
@@ -215,10 +195,7 @@ fn processes_go_on_when_the_machine_wakes() {
     let mut child = child::fork(|line| serve(line, &event));
     let mut tell = |word| child.tell(word);
     let numbered = Numbered::new("st_nap_records", 2);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 1024);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(1024);
     let top = TraceInstance::top();
     let mut order = Order::default();
     numbered.beside(|| {
@@ -251,8 +228,6 @@ fn processes_go_on_when_the_machine_wakes() {
     order.judge();
     assert!(numbered.event.bit(), "the bit is lost");
     numbered.all_is_recorded(&tracer);
-    tracer.disable(name);
-    numbered.event.wait_clear();
     // Adding and removing events works again, too.
     dynamic::run("u:st_nap_made u32 a").expect("make an event");
     dynamic::run("-:st_nap_made").expect("delete it");

@@ -330,13 +330,6 @@ impl Mapping {
         to
     }
 
-    /// Moves the pages to the address of another mapping of the same size.
-    pub fn move_to(mut self, other: &mut Mapping) {
-        self.remap(other, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
-        self.mapped = false;
-        other.mapped = true;
-    }
-
     fn remap(&mut self, to: &Mapping, flags: i32) {
         assert!(self.mapped && self.length == to.length);
         let length = self.length;
