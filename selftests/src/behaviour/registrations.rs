@@ -102,73 +102,6 @@ fn of_nothing() {
     assert_eq!(fs::read_to_string(REGISTRATIONS).unwrap(), HEADER);
 }
 
-/// Bits of one event in a kilobyte, with the test's own record of the registered ones.
-struct ManyBits {
-    data: Data,
-    page: Mapping,
-    tracer: TraceInstance,
-    random: Random,
-    there: BTreeSet<(u64, u8)>,
-}
-
-impl ManyBits {
-    const NAME: &'static str = "st_regs_crowd";
-    const WORDS: u64 = 256;
-
-    /// Registers or unregisters random bits: of the registered ones, only one in `one_in` goes.
-    fn change(&mut self, times: usize, one_in: usize) {
-        for _ in 0..times {
-            let word = self.random.long_below(Self::WORDS);
-            let bit = self.random.byte_below(32);
-            let address = self.page.address() + 4 * word;
-            if !self.there.contains(&(word, bit)) {
-                let text = format!("{} u32 a", Self::NAME);
-                self.data.register_text(&text, address, bit).unwrap();
-                self.there.insert((word, bit));
-            } else if self.random.below(one_in) == 0 {
-                self.data.unregister_bit(address, bit).unwrap();
-                self.there.remove(&(word, bit));
-            }
-        }
-    }
-
-    /// Unregisters all bits but every hundredth.
-    fn shrink(&mut self) {
-        let mut number = 0;
-        let (data, page) = (&self.data, &self.page);
-        self.there.retain(|(word, bit)| {
-            number += 1;
-            if number % 100 != 0 {
-                data.unregister_bit(page.address() + 4 * word, *bit)
-                    .unwrap();
-            }
-            number % 100 == 0
-        });
-    }
-
-    /// Asserts that the listing has the bits in order, and that these bits alone follow the event.
-    fn check(&self) {
-        let (pid, name) = (process::id() as i32, name());
-        let want = self.there.iter().map(|(word, bit)| {
-            let address = self.page.address() + 4 * word;
-            line(Self::NAME, pid, &name, address, *bit, "clear")
-        });
-        assert_eq!(listing(), want.collect::<Vec<_>>());
-        self.tracer.enable(Self::NAME);
-        for word in 0..Self::WORDS {
-            let bits = self.there.range((word, 0)..(word + 1, 0));
-            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
-            let now = || self.page.get(4 * word as usize);
-            wait::until("the bits to be set", || now() == want);
-        }
-        self.tracer.disable(Self::NAME);
-        for word in 0..Self::WORDS as usize {
-            let now = || self.page.get(4 * word);
-            wait::until("the bits to be cleared", || now() == 0);
-        }
-    }
-}
-
 /// The lines of the listing, of which the first are read before `between`.
 #[track_caller]
 fn read_in_two(between: impl FnOnce()) -> Vec<String> {
@@ -184,15 +117,13 @@ fn read_in_two(between: impl FnOnce()) -> Vec<String> {
 
 /// Makes a process that has 32 bits of an event in this word, until it is ordered to end.
 fn fork_with_bits(text: &str, address: u64) -> Child {
-    let mut child = child::fork(|line| {
+    child::fork_until(Word::Registered, |line| {
         let data = Data::open();
         for bit in 0..32 {
             data.register_text(text, address, bit).unwrap();
         }
         line.ask(Word::Registered, Word::End);
-    });
-    child.line.hear(Word::Registered);
-    child
+    })
 }
 
 /// The lines of such a process.
@@ -250,21 +181,54 @@ fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
 }
 
 fn thousands_come_and_go_in_any_order() {
-    let mut many = ManyBits {
-        data: Data::open(),
-        page: Mapping::kept(1),
-        tracer: TraceInstance::instance("st_regs_crowd"),
-        random: Random::new(5),
-        there: BTreeSet::new(),
-    };
-    for (times, one_in) in [(4000, 8), (4000, 1)] {
-        many.change(times, one_in);
-        many.check();
+    const NAME: &str = "st_regs_crowd";
+    const WORDS: u64 = 256;
+    let (data, page, top) = (Data::open(), Mapping::kept(1), TraceInstance::top());
+    let (pid, name, mut random) = (process::id() as i32, name(), Random::new(5));
+    let address = |word: u64| page.address() + 4 * word;
+    // The registered bits, by word.
+    let mut there = BTreeSet::new();
+    for step in [Some((4000, 8)), Some((4000, 1)), None, Some((1000, 1))] {
+        match step {
+            // Random bits come and go: of those that are there, only one in `one_in` goes.
+            Some((times, one_in)) => {
+                for _ in 0..times {
+                    let (word, bit) = (random.long_below(WORDS), random.byte_below(32));
+                    if there.insert((word, bit)) {
+                        data.register_text("st_regs_crowd u32 a", address(word), bit)
+                            .unwrap();
+                    } else if random.below(one_in) == 0 {
+                        data.unregister_bit(address(word), bit).unwrap();
+                        there.remove(&(word, bit));
+                    }
+                }
+            }
+            // All go but every hundredth.
+            None => {
+                let mut numbers = 1..;
+                there.retain(|(word, bit)| {
+                    let stays = numbers.next().is_some_and(|number| number % 100 == 0);
+                    if !stays {
+                        data.unregister_bit(address(*word), *bit).unwrap();
+                    }
+                    stays
+                });
+            }
+        }
+        // The listing has the bits in order, and these bits alone follow the event.
+        let line = |(word, bit): &(u64, u8)| line(NAME, pid, &name, address(*word), *bit, "clear");
+        assert_eq!(listing(), there.iter().map(line).collect::<Vec<_>>());
+        top.enable(NAME);
+        for word in 0..WORDS {
+            let bits = there.range((word, 0)..(word + 1, 0));
+            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
+            wait::until("the bits to be set", || page.get(4 * word as usize) == want);
+        }
+        top.disable(NAME);
+        wait::until("the bits to be cleared", || {
+            (0..WORDS).all(|word| page.get(4 * word as usize) == 0)
+        });
     }
-    many.shrink();
-    many.check();
-    many.change(1000, 1);
-    many.check();
 }
 
 fn of_bits_of_both_widths() {
@@ -387,7 +351,7 @@ fn of_several_processes_each_together() {
     };
     let mut children: Vec<_> = (0..NAMES.len())
         .map(|at| {
-            let mut child = child::fork(|line| {
+            let child = child::fork_until(Word::Registered, |line| {
                 let data = Data::open();
                 for (address, event) in bits_of(at).iter().rev() {
                     data.register_text(&format!("{event} u32 a"), *address, 0)
@@ -395,7 +359,6 @@ fn of_several_processes_each_together() {
                 }
                 line.ask(Word::Registered, Word::End);
             });
-            child.line.hear(Word::Registered);
             (at, child)
         })
         .collect();
@@ -469,14 +432,13 @@ fn a_child_has_its_own() {
 
 fn ends_with_exec_and_exit() {
     for by_exec in [false, true] {
-        let mut child = child::fork(|line| {
+        let mut child = child::fork_until(Word::Registered, |line| {
             let event = Event::new("st_regs_ends u32 a");
             line.ask(Word::Registered, Word::Exec);
             drop(event.data);
             let mut sleep = Command::new("sleep");
             panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
         });
-        child.line.hear(Word::Registered);
         assert_eq!(listing().len(), 1);
         if by_exec {
             child.line.say(Word::Exec);
@@ -556,6 +518,7 @@ fn is_correct_while_processes_come_and_go() {
         seen += lines_with(&listing(), "st_regs_goes ").len();
         seen > 300
     });
+    let more = Event::new("st_regs_more u32 a");
     // One thread reads all the time while another one registers and unregisters.
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -565,15 +528,12 @@ fn is_correct_while_processes_come_and_go() {
                 count("st_regs_stays", 0);
             }
         });
+        let address = more.page.address();
         for bit in 1..32 {
-            let address = event.page.address();
-            event
-                .data
-                .register_text("st_regs_more u32 a", address, bit)
-                .unwrap();
+            more.add_bit(address, bit);
+            assert_eq!(count("st_regs_more", pid), 2);
+            more.data.unregister_bit(address, bit).unwrap();
             assert_eq!(count("st_regs_more", pid), 1);
-            event.data.unregister_bit(address, bit).unwrap();
-            assert_eq!(count("st_regs_more", pid), 0);
         }
     });
     others.map(Child::kill);
