@@ -426,7 +426,7 @@ const SETS_AT_ONCE: usize = 512 / 8;
 fn sets_without_processes_are_passed_few_at_once() {
     const SETS: usize = 150;
     const NAME: &str = "st_deferred_sets";
-    let mut process = child::fork(|line| {
+    let mut process = child::fork_until(Word::Stalled, |line| {
         let event = Event::new(&format!("{NAME} u32 a"));
         let (faults, ids, other) = (Userfault::new(), Mapping::kept(1), Mapping::kept(1));
         faults.guard(&ids, Guard::Missing);
@@ -450,7 +450,6 @@ fn sets_without_processes_are_passed_few_at_once() {
         });
         line.say(Word::Done);
     });
-    process.line.hear(Word::Stalled);
     // With lockdep, mutex_trylock() is a macro.
     let watched = std::path::Path::new("/proc/lockdep_stats").exists();
     let try_lock = ["mutex_trylock", "_mutex_trylock_nest_lock"][usize::from(watched)];

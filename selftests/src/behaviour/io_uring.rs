@@ -265,13 +265,12 @@ fn a_file_that_is_being_passed_keeps_its_events() {
 
 fn a_passed_file_outlives_its_sender() {
     let (here, there) = UnixStream::pair().unwrap();
-    let mut sender = child::fork(|line| {
+    let sender = child::fork_until(Word::Sent, |line| {
         let event = Event::new("st_pass_killed u32 a");
         send_file(&here, &event.data.file);
         line.say(Word::Sent);
         line.wait_for_kill();
     });
-    sender.line.hear(Word::Sent);
     sender.kill();
     let received = write_by_a_received_file(&there, "st_pass_killed");
     stays("st_pass_killed");
@@ -286,7 +285,7 @@ fn a_passed_file_outlives_its_sender() {
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
     let (mut output, input) = os::pipe().unwrap();
-    let mut parent = child::fork(|line| {
+    let mut parent = child::fork_until(Word::Registered, |line| {
         let other = Event::new("st_pass_first u32 a");
         let page = Mapping::kept(1);
         let data = &other.data;
@@ -306,7 +305,6 @@ fn a_file_kept_at_exec_keeps_its_indices() {
             .exec();
         panic!("exec: {error}");
     });
-    parent.line.hear(Word::Registered);
     tracer.enable("st_pass_exec");
     parent.line.say(Word::Exec);
     let mut word = [0; 8];

@@ -33,11 +33,10 @@ fn with_bits(bits: usize) -> Child {
         loop {
             line.hear(Word::Copy);
             // Once the child runs, it has inherited the set.
-            let mut child = child::fork(|line| {
+            let child = child::fork_until(Word::Runs, |line| {
                 line.say(Word::Runs);
                 line.wait_for_kill();
             });
-            child.line.hear(Word::Runs);
             line.say(Word::Copying);
             let address = pages.end() - 4;
             let result = data.register_text(TEXT, address, 0);

@@ -94,7 +94,7 @@ fn give_up(event: &Event) {
 fn a_page_shared_until_written_is_never_written_through() {
     // The child has no registration any more, but shares the page.
     let event = Event::new("st_kind_through u32 a");
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::GivenUp, |line| {
         give_up(&event);
         line.say(Word::GivenUp);
         for word in [Word::Set, Word::Clear] {
@@ -102,7 +102,6 @@ fn a_page_shared_until_written_is_never_written_through() {
             assert_eq!(event.page.get(0), 0);
         }
     });
-    child.line.hear(Word::GivenUp);
     for (on, word) in [(true, Word::Set), (false, Word::Clear)] {
         event.follows(on);
         child.line.say(word);
@@ -139,7 +138,7 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
     let file = os::memory_file(2 * PAGE as u64);
     // Each process maps the file itself, and registers a bit of its own in the second page.
     let [mut one, mut two] = [3, 30].map(|bit| {
-        let mut user = child::fork(|line| {
+        child::fork_until(Word::Registered, |line| {
             let data = Data::open();
             let pages = Mapping::of_shared(&file, 2);
             let address = pages.address() + PAGE as u64 + 8;
@@ -148,9 +147,7 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
             line.ask(Word::Registered, Word::Drop);
             pages.discard();
             line.ask(Word::Dropped, Word::End);
-        });
-        user.line.hear(Word::Registered);
-        user
+        })
     });
     let top = TraceInstance::top();
     let toggle = |want: u32| {
@@ -355,12 +352,11 @@ fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
     grows_by_nothing(10, machine::rounds(60), |_| {
-        let mut child = child::fork(|line| {
+        let mut child = child::fork_until(Word::Dropped, |line| {
             let own = event_on(&device, "st_kind_first u32 a");
             own.page.discard();
             without_the_first_thread(|| line.ask(Word::Dropped, Word::End));
         });
-        child.line.hear(Word::Dropped);
         event.follows(true);
         child.line.say(Word::End);
         child.join();

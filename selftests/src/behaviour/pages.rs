@@ -253,7 +253,7 @@ fn a_process_busy_with_its_mappings_gets_its_bit() {
 fn a_process_that_changes_its_mappings_is_not_waited_for() {
     // On arm64 a kprobe takes no interrupts: not on the processor whose timer wakes this task.
     let cpus = os::cpus();
-    let mut user = child::fork(|line| {
+    let mut user = child::fork_until(Word::Registered, |line| {
         os::run_on(cpus[cpus.len() - 1]);
         let event = Event::new("st_page_locked u32 a");
         let other = Mapping::new(1);
@@ -269,7 +269,6 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
             line.say(Word::Seen);
         }
     });
-    user.line.hear(Word::Registered);
     os::run_on(cpus[0]);
     let top = TraceInstance::top();
     stall::retry_round(|| {

@@ -31,7 +31,7 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
     const PAGES: usize = 200;
     let top = TraceInstance::top();
     for how in [Word::Kill, Word::Exit, Word::Exec].repeat(3) {
-        let mut child = child::fork(|line| {
+        let mut child = child::fork_until(Word::Dropped, |line| {
             let data = Data::open();
             let pages = Mapping::new(PAGES);
             data.register_pages("st_proc_ends u32 a", &pages, 0);
@@ -43,7 +43,6 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
                 panic!("exec: {}", Command::new("true").exec());
             }
         });
-        child.line.hear(Word::Dropped);
         // The process ends while the kernel brings its pages in.
         top.enable(NAME);
         if how == Word::Kill {
@@ -99,14 +98,13 @@ fn toggling_while_processes_come_and_go() {
     let toggler = toggler(&event.name);
     for round in 0..30 {
         let is_killed = round % 2 == 0;
-        let mut child = child::fork(|line| {
+        let child = child::fork_until(Word::Registered, |line| {
             event.add_bit(Mapping::kept(1).address(), 0);
             line.say(Word::Registered);
             if is_killed {
                 line.wait_for_kill();
             }
         });
-        child.line.hear(Word::Registered);
         match is_killed {
             true => child.kill(),
             false => child.join(),
@@ -147,7 +145,7 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
     let process = child::fork(|_| {
         os::adopt_orphans();
         os::forget_children();
-        let mut first = child::fork(|line| {
+        let mut first = child::fork_until(Word::Registered, |line| {
             let _event = Event::new("st_proc_line u32 a");
             line.say(Word::Registered);
             while line.listen() == Word::Fork {
@@ -157,7 +155,6 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
                 line.say(Word::Forked);
             }
         });
-        first.line.hear(Word::Registered);
         grows_by_nothing(10, machine::rounds(60), |_| {
             first.line.ask(Word::Fork, Word::Forked);
         });

@@ -8,7 +8,7 @@ use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, settle, wait_gone, wait_repaired, Event};
-use crate::kit::fork_tree::serve;
+use crate::kit::fork_tree::{serve, toggle_of};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, TraceInstance};
@@ -16,6 +16,7 @@ use crate::kit::wait::SetOnDrop;
 use crate::kit::{machine, os, tasks, wait};
 use std::collections::BTreeMap;
 use std::fs;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -174,12 +175,8 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
     sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
     assert_eq!(queued.count(), 0, "looked for");
     assert!(tracefs::event_exists(NAME), "gone too early");
-    let top = TraceInstance::top();
     for _ in 0..2 {
-        top.enable(NAME);
-        child.tell(Word::Set);
-        top.disable(NAME);
-        child.tell(Word::Clear);
+        toggle_of(NAME, slice::from_mut(&mut child));
     }
     child.tell(Word::End);
     wait_gone(NAME);

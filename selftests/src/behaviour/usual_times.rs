@@ -77,12 +77,11 @@ fn an_unused_event_goes() {
 
 fn an_event_of_a_process_that_is_killed_goes() {
     usually(4, |times| {
-        let mut process = child::fork(|line| {
+        let process = child::fork_until(Word::Registered, |line| {
             let _event = Event::new("st_usual_killed u32 a");
             line.say(Word::Registered);
             line.wait_for_kill();
         });
-        process.line.hear(Word::Registered);
         process.kill();
         times.during(|| wait_gone("st_usual_killed"));
     });

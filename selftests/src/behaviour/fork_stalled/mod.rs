@@ -122,7 +122,7 @@ fn what_is_unregistered_meanwhile_is_not_the_childs() {
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {
     let event = Event::new("st_stalled_repair u32 a");
-    let mut process = child::fork(|line| {
+    let process = child::fork_until(Word::Guarded, |line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Writes);
         line.say(Word::Guarded);
@@ -135,7 +135,6 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
         assert!(!event.bit());
         line.say(Word::Done);
     });
-    process.line.hear(Word::Guarded);
     event.switch(true);
     done(process);
     event.switch(false);
@@ -146,7 +145,7 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
 /// thread then runs `then`.
 fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
-    let mut process = child::fork(|line| {
+    let process = child::fork_until(Word::Guarded, |line| {
         have_own_set(&event);
         let faults = Userfault::new();
         let tid = Mapping::kept(1);
@@ -174,7 +173,6 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
         });
         line.say(Word::Done);
     });
-    process.line.hear(Word::Guarded);
     event.switch(true);
     done(process);
     event.switch(false);

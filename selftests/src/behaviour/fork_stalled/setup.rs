@@ -99,14 +99,13 @@ pub(in crate::behaviour) fn clone_right(
 
 /// Runs `run` in a process of its own, with an event that is enabled.
 pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
-    let mut process = child::fork(|line| {
+    let process = child::fork_until(Word::Registered, |line| {
         let event = Event::new(&format!("{name} u32 a"));
         line.say(Word::Registered);
         event.wait_set();
         run(&event);
         line.say(Word::Done);
     });
-    process.line.hear(Word::Registered);
     let top = TraceInstance::top();
     top.enable(name);
     done(process);
