@@ -440,7 +440,7 @@ fn sets_without_processes_are_passed_few_at_once() {
                     }
                     assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
                 });
-                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+                faults.wait_asked();
                 let text = format!("{NAME}_other u32 a");
                 let at = other.address() + 4 * set as u64;
                 event.data.register_text(&text, at, 0).unwrap();

@@ -10,7 +10,6 @@ use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle, toggle_of};
 use crate::kit::memory::Mapping;
 use crate::kit::{machine, os, tasks, wait};
 use std::slice;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("fork":
@@ -84,15 +83,12 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
     let event = Event::new("st_fork_meanwhile u32 a");
     event.follows(true);
     let page = Mapping::kept(1);
-    let is_over = AtomicBool::new(false);
+    let register = || {
+        event.add_bit(page.address(), 0);
+        assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
+    };
     let mut codes = [0; 4];
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                event.add_bit(page.address(), 0);
-                assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
-            }
-        });
+    wait::beside(register, || {
         for _ in 0..machine::rounds(300) {
             let pid = os::fork().unwrap();
             if pid == 0 {
@@ -109,7 +105,6 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
             let (_, status) = os::wait(pid, 0).unwrap();
             codes[libc::WEXITSTATUS(status) as usize % 4] += 1;
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     let [_, whole, missing, other_errno] = codes;
     assert_eq!((missing, other_errno), (0, 0), "of {codes:?}");

@@ -212,7 +212,7 @@ fn processes_go_on_when_the_machine_wakes() {
             nap(state, 1);
             assert!(repair_pending(guarded.child.pid), "it is forgotten");
             guarded.faults.fill(guarded.page, 0);
-            guarded.child.line.ask(Word::Set, Word::Done);
+            guarded.child.tell(Word::Set);
             top.disable("st_nap_due");
             guarded.child.kill();
             event.wait_set();

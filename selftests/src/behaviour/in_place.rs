@@ -13,10 +13,8 @@ use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::wait;
 use crate::kit::{os, profile};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 tests!("in_place":
     all_lengths_are_stored_as_they_are,
@@ -137,8 +135,7 @@ fn memory_that_comes_late_holds_up_one_write() {
     let event = &traced.event;
     let mut stuck = child::fork(|line| {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         faults.send(line, &page);
         let parts = [(&raw const event.index as u64, 4), (page.address(), 2000)];
         assert_eq!(os::writev_from(&event.data.file, &parts), Ok(2004));
@@ -272,15 +269,11 @@ fn wrong_records_beside_changing_filters() {
         bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
         event.write(&bytes)
     };
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                filter("b == 1");
-                filter("0");
-            }
-        });
-        let _over = SetOnDrop(&is_over);
+    let change = || {
+        filter("b == 1");
+        filter("0");
+    };
+    wait::beside(change, || {
         for _ in 0..ROUNDS {
             assert_eq!(write(1200), Ok(1212));
             assert_eq!(write(1201), Err(Errno::EFAULT));

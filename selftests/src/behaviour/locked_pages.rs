@@ -56,7 +56,8 @@ fn serve(line: &mut Line) {
     };
     line.say(Word::Ready);
     loop {
-        match line.listen() {
+        let word = line.listen();
+        match word {
             Word::TouchAndRegister => {
                 page.set(64, 1);
                 register();
@@ -79,12 +80,8 @@ fn serve(line: &mut Line) {
             Word::End => return,
             word => panic!("told to {word:?}"),
         }
-        line.say(Word::Done);
+        line.say(word);
     }
-}
-
-fn tell(user: &mut Child, word: Word) {
-    user.line.ask(word, Word::Done);
 }
 
 /// Sends `word` to the process, and stalls it at its `times`th pin of the page until another task
@@ -113,7 +110,7 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
     drop(released);
-    user.line.hear(Word::Done);
+    user.line.hear(word);
     opener.join();
     was_locked
 }
@@ -132,7 +129,7 @@ fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
     let was_dropped = stalled.is_not_over();
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
-    user.line.hear(Word::Done);
+    user.line.hear(word);
     was_dropped
 }
 
@@ -161,16 +158,16 @@ fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
 fn a_bit_that_is_set_is_not_lost() {
     retry_round(|user, server| {
         let was_locked = beside_a_lock(user, server, Word::TouchAndRegister, 1);
-        tell(user, Word::SeeItSetAndUnregister);
+        user.tell(Word::SeeItSetAndUnregister);
         was_locked
     });
 }
 
 fn a_bit_that_is_cleared_does_not_come_back() {
     retry_round(|user, server| {
-        tell(user, Word::RegisterAndStore);
+        user.tell(Word::RegisterAndStore);
         let was_locked = beside_a_lock(user, server, Word::DropAndUnregister, 2);
-        tell(user, Word::SeeItClear);
+        user.tell(Word::SeeItClear);
         was_locked
     });
 }
@@ -179,7 +176,7 @@ fn a_bit_that_is_cleared_does_not_come_back() {
 fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
     retry_round(|user, server| {
         let was_dropped = beside_a_drop(user, server, Word::TouchAndRegister);
-        tell(user, Word::SeeItSetAndUnregister);
+        user.tell(Word::SeeItSetAndUnregister);
         was_dropped
     });
 }

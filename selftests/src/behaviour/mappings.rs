@@ -469,8 +469,7 @@ fn a_page_that_a_userfaultfd_moves_away_is_written_where_it_was() {
     let event = Event::new("st_map_uffd u32 a");
     event.page.set(0, REST);
     let moved = Mapping::kept(1);
-    let faults = Userfault::new();
-    faults.guard(&moved, Guard::Missing);
+    let faults = Userfault::on(&moved, Guard::Missing);
     faults.move_page(event.page.address(), moved.address());
     assert_eq!(moved.get(0), REST);
     follows(&event);

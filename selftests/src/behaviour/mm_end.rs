@@ -78,17 +78,14 @@ impl Reader {
             let event = Event::new(TEXT);
             done(&event);
             let guarded = Mapping::kept(1);
-            let faults = Userfault::new();
-            faults.guard(&guarded, Guard::Missing);
+            let faults = Userfault::on(&guarded, Guard::Missing);
             faults.send(line, &guarded);
             line.wait_for_kill();
         });
         let (faults, page) = Userfault::of_child(&mut process);
         let pid = process.pid;
         let child = child::fork(|_| panic!("read: {:?}", tasks::read_memory(pid, page)));
-        wait::until("the reader to wait for the page", || {
-            faults.next_fault().is_some()
-        });
+        faults.wait_asked();
         process.kill();
         Reader {
             child,
@@ -405,16 +402,11 @@ fn the_module_does_not_wait_for_a_reader_of_the_memory() {
 /// process_mrelease() frees memory as the OOM reaper does, but at a time that the test chooses.
 fn comes_with_memory_that_was_given_back_before() {
     let own = Event::new(TEXT);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _over = wait::SetOnDrop(&over);
-        scope.spawn(|| {
-            let top = TraceInstance::top();
-            while !over.load(Ordering::Relaxed) {
-                top.enable(EVENT);
-                top.disable(EVENT);
-            }
-        });
+    let switch = || {
+        own.switch(true);
+        own.switch(false);
+    };
+    wait::beside(switch, || {
         for _ in 0..machine::rounds(30) {
             let mut process = child::fork_until(Word::Registered, |line| {
                 let words = Mapping::kept(64);

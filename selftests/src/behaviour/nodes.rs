@@ -14,12 +14,10 @@ use crate::kit::processors::{
 };
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, wait};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 
 tests!("nodes" on SECOND_NODE:
     there_are_eight_processors_and_two_nodes,
@@ -66,28 +64,21 @@ fn pages_move_while_their_bits_change() {
     let (data, pages) = (Data::open(), Mapping::kept(PAGES));
     data.register_pages("st_node_many u32 a", &pages, 0);
     let top = TraceInstance::top();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (pages, done) = (&pages, &done);
-        let mover = scope.spawn(move || {
-            let mut moves = 0;
-            while !done.load(Ordering::Relaxed) || moves < 4 {
-                bind_to_node(pages, moves % 2);
-                moves += 1;
-            }
-            moves
-        });
+    let mut node = 0;
+    let move_all = || {
+        bind_to_node(&pages, node);
+        node = 1 - node;
+    };
+    let moves = wait::beside(move_all, || {
         for _ in 0..20 {
             top.enable("st_node_many");
-            wait_all(pages, PAGES, 1);
+            wait_all(&pages, PAGES, 1);
             top.disable("st_node_many");
-            wait_all(pages, PAGES, 0);
+            wait_all(&pages, PAGES, 0);
         }
-        done.store(true, Ordering::Relaxed);
-        let moves = mover.join().expect("the thread that moves pages");
-        println!("  # {PAGES} pages were moved {moves} times while their bits changed");
     });
+    println!("  # {PAGES} pages were moved {moves} times while their bits changed");
+    assert!(moves > 0, "the pages stayed where they were");
     unbind(&pages);
 }
 
@@ -117,23 +108,18 @@ fn pages_that_the_kernel_takes_away_to_see_their_users() {
     let far = of_node(1)[0];
     let hints = || count_of("numa_hint_faults ");
     let (at_first, top) = (hints(), TraceInstance::top());
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (pages, done) = (&pages, &done);
-        scope.spawn(move || {
-            os::run_on(far);
-            while !done.load(Ordering::Relaxed) {
-                for page in 0..PAGES {
-                    pages.word(page * PAGE + 64).fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
+    let use_them = || {
+        os::run_on(far);
+        for page in 0..PAGES {
+            pages.word(page * PAGE + 64).fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    wait::beside(use_them, || {
         wait::until("the kernel to take pages away", || {
             top.enable("st_node_used");
-            wait_all(pages, PAGES, 1);
+            wait_all(&pages, PAGES, 1);
             top.disable("st_node_used");
-            wait_all(pages, PAGES, 0);
+            wait_all(&pages, PAGES, 0);
             hints() > at_first
         });
     });

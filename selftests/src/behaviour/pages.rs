@@ -13,13 +13,12 @@ use crate::kit::os;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::wait;
 use crate::tools::bpftrace::TYPES;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 tests!("pages":
@@ -233,20 +232,9 @@ fn many_dropped_pages_all_get_their_bits() {
 
 fn a_process_busy_with_its_mappings_gets_its_bit() {
     let event = Event::new("st_page_busy u32 a");
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        // Takes the mmap_lock again and again.
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                let pages = Mapping::new(64);
-                pages.set(PAGE, 1);
-            }
-        });
-        for _ in 0..50 {
-            event.toggle();
-        }
-    });
+    // Takes the mmap_lock again and again.
+    let map = || Mapping::new(64).set(PAGE, 1);
+    wait::beside(map, || (0..50).for_each(|_| event.toggle()));
 }
 
 /// A kprobe stalls the process while it holds its mmap_lock.

@@ -21,12 +21,12 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::transfer::{receive_file, send_file};
 use crate::kit::uring::{How, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::wait;
 use crate::kit::{module, os, tasks, uring};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
@@ -103,15 +103,12 @@ fn the_file_can_always_be_read_and_written() {
     assert_eq!(poll_for(file, all, wait::limit()), ALWAYS);
     event.switch(true);
     assert_eq!(poll_for(file, all, wait::limit()), ALWAYS | CHANGED);
-    assert_eq!(poll_for(file, all, wait::limit()), ALWAYS);
     let set = Epoll::of(file, ALWAYS | CHANGED);
-    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+    let reported = || set.wait(Duration::ZERO);
+    assert_eq!(reported(), [(file.as_raw_fd(), ALWAYS)]);
     event.switch(false);
-    assert_eq!(
-        set.wait(Duration::ZERO),
-        [(file.as_raw_fd(), ALWAYS | CHANGED)]
-    );
-    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+    assert_eq!(reported(), [(file.as_raw_fd(), ALWAYS | CHANGED)]);
+    assert_eq!(reported(), [(file.as_raw_fd(), ALWAYS)]);
 }
 
 fn select_reports_a_change_as_exceptional() {
@@ -406,11 +403,10 @@ fn a_change_while_an_event_is_being_registered_is_waited_for() {
     let event = Event::new("st_poll u32 a");
     let data = Data::open();
     let page = Mapping::kept(1);
-    let faults = Userfault::new();
-    faults.guard(&page, Guard::Missing);
+    let faults = Userfault::on(&page, Guard::Missing);
     thread::scope(|scope| {
         let registered = scope.spawn(|| data.register_text("st_poll u32 a", page.address(), 0));
-        wait::until("the page to be asked for", || faults.next_fault().is_some());
+        faults.wait_asked();
         wake(
             || wait_for_change(&data.file),
             || {
@@ -643,20 +639,19 @@ fn a_polled_file_lets_its_events_go() {
 
 fn a_file_that_is_closed_leaves_its_set() {
     let set = Epoll::new();
-    for on in [true, false] {
+    // One file is closed with a change to report, the other one without.
+    for has_changed in [true, false] {
         let event = Event::new("st_poll u32 a");
         let stays = polled("st_poll u32 a");
         set.add(&event.data.file, CHANGED);
-        // One file is closed with a change to report, the other one without.
-        if on {
+        if has_changed {
             event.switch(true);
         }
         event.end();
         assert!(set.wait(Duration::ZERO).is_empty());
-        stays.switch(!on);
-        stays.switch(on);
+        stays.switch(!has_changed);
         stays.switch(false);
-        assert!(has_changed(&stays.data.file));
+        wait_for_change(&stays.data.file);
         assert!(set.wait(Duration::ZERO).is_empty());
     }
 }
@@ -717,8 +712,7 @@ fn writes_by_io_uring_report_nothing_away() {
 fn a_bit_that_is_written_late_is_told_of_again() {
     let event = polled("st_poll u32 a");
     let file = &event.data.file;
-    let faults = Userfault::new();
-    faults.guard(&event.page, Guard::Missing);
+    let faults = Userfault::on(&event.page, Guard::Missing);
     let set = Epoll::of(file, CHANGED);
     event.switch(true);
     set.wait_for_change(file);
@@ -883,56 +877,46 @@ fn no_change_is_missed_in_a_storm() {
 
 /// Files are polled, added to sets, registered through and closed while their event is switched.
 fn files_come_and_go_in_a_storm() {
-    let keeps = Event::new("st_poll u32 a");
+    let keeps = Event::new("st_poll_0 u32 a");
     let toggler = toggler(&keeps.name);
-    let (left, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let shared = Epoll::new();
+    let (rounds, shared) = (AtomicUsize::new(0), Epoll::new());
+    let come_and_go = |seed| {
+        let mut random = Random::new(seed);
+        let page = Mapping::kept(1);
+        while rounds.fetch_add(1, Ordering::Relaxed) <= 200 {
+            let data = Data::open();
+            let set = Epoll::new();
+            let polls_first = random.below(2) == 0;
+            if polls_first {
+                set.add(&data.file, CHANGED | [EDGE, 0][random.below(2)]);
+                shared.add(&data.file, CHANGED);
+            }
+            (0..3).for_each(|number| register_number(&data, &page, number));
+            if polls_first {
+                set.wait_for_change(&data.file);
+            }
+            wait_for_change(&data.file);
+            shared.wait(Duration::ZERO);
+            for number in 0..3 {
+                data.unregister_bit(page.address(), number).unwrap();
+            }
+            match random.below(3) {
+                0 => drop(data),
+                1 => drop((set, data)),
+                _ => drop((data, set)),
+            }
+        }
+    };
     thread::scope(|scope| {
-        for seed in 0..4u64 {
-            let (left, rounds, shared) = (&left, &rounds, &shared);
-            scope.spawn(move || {
-                let mut random = Random::new(seed);
-                let page = Mapping::kept(1);
-                let _end = SetOnDrop(left);
-                while !left.load(Ordering::Relaxed) {
-                    let data = Data::open();
-                    let set = Epoll::new();
-                    let polls_first = random.below(2) == 0;
-                    if polls_first {
-                        let how = [EDGE, 0][random.below(2)];
-                        set.add(&data.file, CHANGED | how);
-                        shared.add(&data.file, CHANGED);
-                    }
-                    for bit in 0..3 {
-                        let name = ["st_poll", "st_poll_0", "st_poll_1"][usize::from(bit)];
-                        let text = format!("{name} u32 a");
-                        data.register_text(&text, page.address(), bit).unwrap();
-                    }
-                    if polls_first {
-                        set.wait_for_change(&data.file);
-                    }
-                    wait_for_change(&data.file);
-                    shared.wait(Duration::ZERO);
-                    for bit in 0..3 {
-                        data.unregister_bit(page.address(), bit).unwrap();
-                    }
-                    match random.below(3) {
-                        0 => drop(data),
-                        1 => drop((set, data)),
-                        _ => drop((data, set)),
-                    }
-                    if rounds.fetch_add(1, Ordering::Relaxed) > 200 {
-                        return;
-                    }
-                }
-            });
+        for seed in 0..4 {
+            let come_and_go = &come_and_go;
+            scope.spawn(move || come_and_go(seed));
         }
     });
     toggler.kill();
     keeps.switch(false);
-    assert!(rounds.load(Ordering::Relaxed) > 200);
     keeps.end();
-    wait_gone("st_poll");
+    wait_gone("st_poll_0");
 }
 
 fn the_module_stays_while_its_file_is_waited_for() {

@@ -13,14 +13,13 @@ use crate::kit::tasks;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{Guard, Userfault};
-use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::wait;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("registrations":
@@ -301,8 +300,7 @@ fn a_page_that_was_looked_at_is_freed() {
 fn a_bit_that_waits_for_its_page_is_under_repair() {
     let event = Event::new("st_regs_waits u32 a");
     let other = Event::new("st_regs_waits_not u32 a");
-    let faults = Userfault::new();
-    faults.guard(&event.page, Guard::Missing);
+    let faults = Userfault::on(&event.page, Guard::Missing);
     let show = |state, others| in_order([line_of(&event, state), line_of(&other, others)]);
     assert_eq!(sorted(), show("?", "clear"), "not asked for yet");
     event.switch(true);
@@ -520,15 +518,9 @@ fn is_correct_while_processes_come_and_go() {
     });
     let more = Event::new("st_regs_more u32 a");
     // One thread reads all the time while another one registers and unregisters.
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&stop);
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                count("st_regs_stays", 0);
-            }
-        });
-        let address = more.page.address();
+    let address = more.page.address();
+    let read = || assert_eq!(count("st_regs_stays", 0), 0);
+    wait::beside(read, || {
         for bit in 1..32 {
             more.add_bit(address, bit);
             assert_eq!(count("st_regs_more", pid), 2);

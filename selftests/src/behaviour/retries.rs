@@ -12,13 +12,11 @@ use crate::kit::fork_tree::{serve, toggle_of};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{machine, os, tasks, wait};
 use std::collections::BTreeMap;
 use std::fs;
 use std::slice;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 tests!("retries":
@@ -221,18 +219,8 @@ fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
 fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
     let _server = Server::start(1, PAGE);
     let event = Event::in_memory("st_retry_loop u32 a", Mapping::of_shared(&fuse::open(), 1));
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (event, done) = (&event, &done);
-        let taker = scope.spawn(move || {
-            let mut times = 0;
-            while !done.load(Ordering::Relaxed) {
-                event.page.discard();
-                times += 1;
-            }
-            times
-        });
+    let take = || event.page.discard();
+    let times = wait::beside(take, || {
         for _ in 0..20 {
             event.switch(true);
             event.switch(false);
@@ -253,10 +241,8 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
             tries += 1;
             tries >= 20 && registered > 0
         });
-        done.store(true, Ordering::Relaxed);
-        let times = taker.join().expect("the taker");
-        println!("  # the page was taken away {times} times");
     });
+    println!("  # the page was taken away {times} times");
     for _ in 0..3 {
         event.toggle();
     }

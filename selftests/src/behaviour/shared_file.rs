@@ -44,8 +44,7 @@ fn a_page_of_a_userfaultfd_holds_up_one_write() {
     // One thread writes from a page that does not come, the other one follows orders.
     let mut stuck = child::fork(|line| {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         faults.send(line, &page);
         thread::scope(|scope| {
             scope.spawn(|| os::write_from(&event.data.file, page.address(), 8));

@@ -104,8 +104,7 @@ fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
     os::count_at(libc::SIGUSR1, 0);
     for round in 1..=10 {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         let (said, numbers) = std::sync::mpsc::channel();
         let written = thread::scope(|scope| {
             let writer = scope.spawn(|| {
@@ -113,9 +112,7 @@ fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
                 os::write_from(&event.data.file, page.address(), 8)
             });
             let thread = numbers.recv().unwrap();
-            wait::until("the write to wait for the page", || {
-                faults.next_fault().is_some()
-            });
+            faults.wait_asked();
             let before = os::counted();
             os::kill(thread, libc::SIGUSR1).expect("kill");
             faults.fill(page.address(), event.index);

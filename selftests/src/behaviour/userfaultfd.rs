@@ -4,10 +4,10 @@
 
 use crate::behaviour::retries::Queued;
 use crate::harness::tests;
-use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, serve, tell, toggle, toggles_promptly};
+use crate::kit::event::{is_listed, wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle, toggles_promptly};
 use crate::kit::latency::Latencies;
 use crate::kit::memory::{page_map_entry, Mapping, PAGE};
 use crate::kit::other_tasks::OtherTasks;
@@ -15,9 +15,8 @@ use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::wait;
-use crate::kit::{machine, module};
+use crate::kit::{machine, module, os};
 use std::array;
-use std::fs;
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -34,9 +33,8 @@ tests!("userfaultfd" on PATH:
     a_page_has_its_turn_beside_many_that_come_to_be_due,
     a_page_that_no_handler_is_asked_for_holds_up_nothing,
     a_page_that_may_not_be_written_is_not_asked_for,
-    a_kill_ends_it_without_an_answer,
+    a_kill_or_exit_or_exec_ends_it_without_an_answer,
     after_a_kill_no_handler_is_asked,
-    exit_and_exec_end_it_without_an_answer,
     registering_a_guarded_page_waits_alone_and_can_be_killed,
     a_long_pause_of_another_process_is_not_waited_for.swapping().skip_if(swap::lacks_a_disk),
     a_fork_does_not_wait_for_its_parents_page,
@@ -55,24 +53,31 @@ pub(super) struct Guarded {
 /// In a child: registers, guards the page, sends the userfaultfd, and follows orders.
 fn guard(line: &mut Line, name: &str, guard: Guard) {
     let event = Event::new(&format!("{name} u32 a"));
-    let faults = Userfault::new();
-    faults.guard(&event.page, guard);
+    let faults = Userfault::on(&event.page, guard);
     faults.send(line, &event.page);
     loop {
-        match line.listen() {
+        let word = line.listen();
+        match word {
             Word::Exit => return,
             Word::Exec => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
-            Word::Set => event.wait_set(),
-            Word::Clear => event.wait_clear(),
-            word => panic!("told to {word:?}"),
+            word => obey(word, &event),
         }
-        line.say(Word::Done);
+        line.say(word);
     }
 }
 
 impl Guarded {
     pub(super) fn new(name: &str, kind: Guard) -> Guarded {
         Guarded::of(child::fork(|line| guard(line, name, kind)))
+    }
+
+    /// One for whose page the kernel waits, though the event is disabled.
+    fn asked(name: &str) -> Guarded {
+        let guarded = Guarded::new(name, Guard::Missing);
+        TraceInstance::top().enable(name);
+        guarded.wait_for_fault();
+        TraceInstance::top().disable(name);
+        guarded
     }
 
     /// Takes the userfaultfd and the page's address, which the child sends first.
@@ -95,23 +100,17 @@ impl Guarded {
         });
     }
 
-    /// Makes the process look at its bit, for which its faults must have been answered.
-    #[track_caller]
-    fn sees(&mut self, word: Word) {
-        self.child.line.ask(word, Word::Done);
-    }
-
     /// The process sees the state `on`, and each change after it; then it is killed.
     #[track_caller]
     fn follows_from(mut self, on: bool, event: &Event) {
-        self.sees(if on { Word::Set } else { Word::Clear });
+        self.child.tell(if on { Word::Set } else { Word::Clear });
         for (on, word) in [
             (false, Word::Clear),
             (true, Word::Set),
             (false, Word::Clear),
         ] {
             event.switch(on);
-            self.sees(word);
+            self.child.tell(word);
         }
         self.child.kill();
     }
@@ -172,8 +171,7 @@ fn other_bits_of_the_process_are_written_meanwhile() {
     let child = child::fork_until(Word::Guarded, |line| {
         let page = Mapping::kept(1);
         event.add_bit(page.address(), 0);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let _faults = Userfault::on(&page, Guard::Missing);
         line.say(Word::Guarded);
         serve(line, &event);
     });
@@ -198,8 +196,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(PAGES));
         data.register_pages(text, &pages, 0);
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         faults.send(line, &pages);
         line.hear(Word::Look);
         let last = pages.word((PAGES - 1) * PAGE);
@@ -258,8 +255,7 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
             data.register_text(&format!("{name} u32 a"), address, 0)
                 .unwrap();
         }
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         faults.send(line, &pages);
         line.hear(Word::End);
     }));
@@ -321,8 +317,7 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(2));
         data.register_pages(text, &pages, 0);
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         pages.protect_from(PAGE, libc::PROT_READ);
         faults.send(line, &pages);
         line.hear(Word::Allow);
@@ -343,27 +338,6 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
     guarded.child.kill();
 }
 
-fn a_kill_ends_it_without_an_answer() {
-    const NAME: &str = "st_guard_kill";
-    let top = TraceInstance::top();
-    let mut until_gone = Latencies::default();
-    let mut unanswered = Vec::new();
-    for _ in 0..5 {
-        let guarded = Guarded::new(NAME, Guard::Missing);
-        top.enable(NAME);
-        guarded.wait_for_fault();
-        top.disable(NAME);
-        let Guarded { child, faults, .. } = guarded;
-        until_gone.during(|| {
-            child.kill();
-            wait_gone(NAME);
-        });
-        // The userfaultfd stays open: no handler goes.
-        unanswered.push(faults);
-    }
-    until_gone.judge("from the kill until the event was gone", 600);
-}
-
 /// Pauses between requests to a handler grow. The request that is due when the process ends is
 /// cancelled.
 fn after_a_kill_no_handler_is_asked() {
@@ -378,11 +352,9 @@ fn after_a_kill_no_handler_is_asked() {
         queued.pauses().iter().any(|pause| *pause > 1.2)
     });
     let Guarded { child, faults, .. } = guarded;
+    let pid = child.pid;
     child.kill();
-    wait::until("it to be listed no more", || {
-        let listed = fs::read_to_string(REGISTRATIONS).expect("the list");
-        !listed.contains(NAME)
-    });
+    wait::until("it to be listed no more", || !is_listed(pid));
     queued.clear();
     sleep(Duration::from_secs(6) * machine::slowness());
     assert_eq!(queued.count(), 0, "work was queued");
@@ -391,19 +363,29 @@ fn after_a_kill_no_handler_is_asked() {
     drop(faults);
 }
 
-fn exit_and_exec_end_it_without_an_answer() {
-    let top = TraceInstance::top();
-    for how in [Word::Exit, Word::Exec] {
-        let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
-        top.enable("st_guard_exit");
-        guarded.wait_for_fault();
-        top.disable("st_guard_exit");
-        guarded.child.line.say(how);
-        wait_gone("st_guard_exit");
-        match how {
-            Word::Exit => guarded.child.join(),
-            _ => guarded.child.kill(),
+fn a_kill_or_exit_or_exec_ends_it_without_an_answer() {
+    const NAME: &str = "st_guard_ends";
+    for how in [Word::Kill, Word::Exit, Word::Exec] {
+        let mut until_gone = Latencies::default();
+        for _ in 0..5 {
+            let Guarded {
+                mut child, faults, ..
+            } = Guarded::asked(NAME);
+            until_gone.during(|| {
+                match how {
+                    Word::Kill => os::kill(child.pid, libc::SIGKILL).expect("kill"),
+                    how => child.line.say(how),
+                }
+                wait_gone(NAME);
+            });
+            match how {
+                Word::Exit => child.join(),
+                _ => child.kill(),
+            }
+            // The userfaultfd stays open: no handler goes.
+            drop(faults);
         }
+        until_gone.judge(&format!("from the {how:?} until the event was gone"), 600);
     }
 }
 
@@ -411,8 +393,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     let event = Event::new("st_guard_register u32 a");
     let mut child = child::fork(|line| {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         faults.send(line, &page);
         line.hear(Word::Register);
         thread::scope(|scope| {
@@ -425,7 +406,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     let (faults, _) = Userfault::of_child(&mut child);
     let mut children = vec![fork(&event)];
     child.line.say(Word::Register);
-    wait::until("it to wait for its page", || faults.next_fault().is_some());
+    faults.wait_asked();
     let mut toggles = Latencies::default();
     for _ in 0..5 {
         toggles.during(|| toggle(&event, &mut children));
@@ -442,10 +423,9 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     // The next pause is four times as long.
     const LONG: Duration = Duration::from_millis(1200);
     let _swap = Swap::on_a_disk();
-    let name = "st_guard_pause";
-    let event = Event::new(&format!("{name} u32 a"));
+    let event = Event::new("st_guard_pause u32 a");
     let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
-    let page = PageOnDisk::new(&event.page, name);
+    let page = PageOnDisk::new(&event.page, &event.name);
     let top = TraceInstance::top();
     top.enable("st_guard_pauses");
     let mut asked = Instant::now();
@@ -458,18 +438,14 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     });
     let mut until_set = Latencies::default();
     // The pause begins after the wait for the handler, which takes less than a tenth of this.
-    loop {
+    while until_set.count() == 0 || asked.elapsed() < Duration::from_secs(1) {
         page.put_out();
         until_set.during(|| {
-            top.enable(name);
+            event.switch(true);
             swap::wait_brought_back(&event.page);
             event.wait_set();
         });
-        top.disable(name);
-        event.wait_clear();
-        if asked.elapsed() > Duration::from_secs(1) {
-            break;
-        }
+        event.follows(false);
     }
     until_set.judge("a page from a disk, beside a long pause", 1500);
     // Nor is the long retry lost meanwhile. Its pause may be longer than the limit of one wait.
@@ -483,8 +459,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
 fn a_fork_does_not_wait_for_its_parents_page() {
     let event = Event::new("st_guard_fork u32 a");
     let mut parent = child::fork(|line| {
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Missing);
+        let faults = Userfault::on(&event.page, Guard::Missing);
         faults.send(line, &event.page);
         line.hear(Word::Fork);
         // A child does not inherit the guard: it sees its bit, whatever its parent's page does.
@@ -497,7 +472,7 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     });
     let (faults, _) = Userfault::of_child(&mut parent);
     event.follows(true);
-    wait::until("the parent's fault", || faults.next_fault().is_some());
+    faults.wait_asked();
     parent.line.say(Word::Fork);
     // Forked with the event enabled, but without the page, the child follows the next changes.
     let mut until_seen = Latencies::default();
@@ -535,11 +510,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
 
 fn the_module_unloads_without_an_answer() {
     module::load();
-    let guarded = Guarded::new("st_guard_unload", Guard::Missing);
-    TraceInstance::top().enable("st_guard_unload");
-    guarded.wait_for_fault();
-    TraceInstance::top().disable("st_guard_unload");
-    let Guarded { child, faults, .. } = guarded;
+    let Guarded { child, faults, .. } = Guarded::asked("st_guard_unload");
     let mut until_gone = Latencies::default();
     until_gone.during(|| {
         child.kill();
@@ -569,8 +540,7 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
             .is_none()
             .then(|| Event::new(&format!("{name} u32 a")));
         let event = inherited.or(own.as_ref()).expect("an event");
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Missing);
+        let faults = Userfault::on(&event.page, Guard::Missing);
         line.say(Word::Guarded);
         let wait_for_fault = |whose: &str| {
             wait::until(whose, || faults.next_fault().is_some());

@@ -79,15 +79,10 @@ pub fn share_memory() -> Result<i32> {
             }
         }
     }
-    share_memory_and(nap, Mapping::kept(64).end())
-}
-
-/// `run` must not return, and its stack must stay.
-fn share_memory_and(run: extern "C" fn(*mut c_void) -> c_int, stack_end: u64) -> Result<i32> {
-    let flags = libc::CLONE_VM | libc::SIGCHLD;
-    // SAFETY: The stack is used by the child only, and stays mapped, by the rule above. The child
-    // touches nothing else.
-    let pid = unsafe { libc::clone(run, stack_end as *mut c_void, flags, ptr::null_mut()) };
+    let (stack_end, flags) = (Mapping::kept(64).end(), libc::CLONE_VM | libc::SIGCHLD);
+    // SAFETY: The stack is used by the child only, and stays mapped. The child touches nothing
+    // else, and never returns.
+    let pid = unsafe { libc::clone(nap, stack_end as *mut c_void, flags, ptr::null_mut()) };
     if pid < 0 {
         return Err(Errno::last());
     }

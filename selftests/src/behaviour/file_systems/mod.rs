@@ -13,12 +13,10 @@ use crate::kit::event::{repair_pending, stays_due, wait_gone};
 use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Makes a test of each kind of file system; `skip_if` names a function that returns an obstacle.
 macro_rules! of_kinds {
@@ -274,20 +272,13 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
     let user = User::new(&mounted);
     user.obey(Word::Register);
     user.obey(Word::Fill);
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let stop = SetOnDrop(&done);
-        let writer = scope.spawn(|| {
-            let mut rounds = 0;
-            while !done.load(Relaxed) {
-                user.pages.word(AT + 64).fetch_add(1, Relaxed);
-                os::start_writeback(&user.file);
-                user.obey(Word::Unmap);
-                forget_pages(&user.file).expect("posix_fadvise");
-                rounds += 1;
-            }
-            rounds
-        });
+    let write_back = || {
+        user.pages.word(AT + 64).fetch_add(1, Relaxed);
+        os::start_writeback(&user.file);
+        user.obey(Word::Unmap);
+        forget_pages(&user.file).expect("posix_fadvise");
+    };
+    let times = wait::beside(write_back, || {
         for round in 0..2 * ROUNDS {
             let on = round % 2 == 0;
             switch_alone(on);
@@ -297,10 +288,8 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
             user.obey(Word::Forget);
             assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
         }
-        drop(stop);
-        let rounds = writer.join().unwrap();
-        assert!(rounds >= ROUNDS, "the page was written back {rounds} times");
     });
+    assert!(times >= ROUNDS, "the page was written back {times} times");
     assert_eq!(stored(&mounted), REST);
 }
 

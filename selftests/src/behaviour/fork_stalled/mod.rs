@@ -123,10 +123,9 @@ fn what_is_unregistered_meanwhile_is_not_the_childs() {
 fn a_child_does_not_copy_a_repair_that_is_pending() {
     let event = Event::new("st_stalled_repair u32 a");
     let process = child::fork_until(Word::Guarded, |line| {
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Writes);
+        let faults = Userfault::on(&event.page, Guard::Writes);
         line.say(Word::Guarded);
-        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        faults.wait_asked();
         // The page is present with the old bit, and write-protected in this process.
         assert!(!event.bit());
         for _ in 0..3 {
@@ -147,12 +146,11 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
     let process = child::fork_until(Word::Guarded, |line| {
         have_own_set(&event);
-        let faults = Userfault::new();
         let tid = Mapping::kept(1);
-        faults.guard(&tid, Guard::Missing);
+        let faults = Userfault::on(&tid, Guard::Missing);
         faults.guard(&event.page, Guard::Writes);
         line.say(Word::Guarded);
-        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        faults.wait_asked();
         thread::scope(|scope| {
             let forking = scope.spawn(|| {
                 let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, tid.address()).unwrap();
@@ -190,12 +188,11 @@ fn a_child_that_was_killed_has_looked_for_no_other() {
 /// The late write of a bit counts as a change for children that have copied the memory before.
 fn a_repair_meanwhile_is_in_the_child() {
     with_one_killed("st_stalled_repaired", |event, faults| {
-        let other = Userfault::new();
         let pidfd = Mapping::kept(1);
-        other.guard(&pidfd, Guard::Missing);
+        let other = Userfault::on(&pidfd, Guard::Missing);
         thread::scope(|scope| {
             scope.spawn(|| {
-                wait::until("the fork to be stalled", || other.next_fault().is_some());
+                other.wait_asked();
                 faults.allow_writes(event.page.address());
                 event.wait_set();
                 other.fill(pidfd.address(), 0);

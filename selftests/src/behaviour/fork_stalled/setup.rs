@@ -116,9 +116,8 @@ pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
 /// Calls `fork` in a thread with a missing page for the pidfd, and `meanwhile` while the fork
 /// waits.
 pub(in crate::behaviour) fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
-    let faults = Userfault::new();
     let pidfd = Mapping::kept(1);
-    faults.guard(&pidfd, Guard::Missing);
+    let faults = Userfault::on(&pidfd, Guard::Missing);
     let address = pidfd.address();
     thread::scope(|scope| {
         let forking = scope.spawn(move || fork(address));

@@ -129,11 +129,7 @@ fn a_private_copy_needs_no_reply_to_a_write() {
     let mut setup = set_up(WRITE_SHARED);
     setup.withhold();
     let mut private = child::fork(|line| {
-        User::new(Kind {
-            sharing: libc::MAP_PRIVATE,
-            ..WRITE_SHARED
-        })
-        .run(line);
+        User::new(Kind::of(Request::Write, libc::MAP_PRIVATE)).run(line);
     });
     let mut tell = |word| private.tell(word);
     tell(Word::Register);
@@ -310,7 +306,7 @@ fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: K
     let mut setup = registered(kind);
     setup.user.line.say(Word::Vfork);
     let (faults, page) = Userfault::of_child(&mut setup.user);
-    wait::until("the vfork to be stalled", || faults.next_fault().is_some());
+    faults.wait_asked();
     setup.switch_on();
     // Time to add the task work, before the child exists.
     thread::sleep(Duration::from_millis(500) * machine::slowness());

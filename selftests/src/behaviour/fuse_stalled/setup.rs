@@ -34,36 +34,38 @@ pub(super) struct Kind {
     pub(super) is_guarded: bool,
 }
 
-pub(super) const WRITE_SHARED: Kind = Kind {
-    request: Request::Write,
-    sharing: libc::MAP_SHARED,
-    is_ahead: false,
-    is_guarded: false,
-};
-pub(super) const READ_SHARED: Kind = Kind {
-    request: Request::Read,
-    ..WRITE_SHARED
-};
-pub(super) const READ_PRIVATE: Kind = Kind {
-    sharing: libc::MAP_PRIVATE,
-    ..READ_SHARED
-};
-pub(super) const AHEAD_SHARED: Kind = Kind {
-    is_ahead: true,
-    ..READ_SHARED
-};
-pub(super) const AHEAD_PRIVATE: Kind = Kind {
-    is_ahead: true,
-    ..READ_PRIVATE
-};
-pub(super) const WRITE_GUARDED: Kind = Kind {
-    is_guarded: true,
-    ..WRITE_SHARED
-};
-pub(super) const READ_GUARDED: Kind = Kind {
-    is_guarded: true,
-    ..READ_SHARED
-};
+impl Kind {
+    pub(super) const fn of(request: Request, sharing: i32) -> Kind {
+        Kind {
+            request,
+            sharing,
+            is_ahead: false,
+            is_guarded: false,
+        }
+    }
+
+    const fn ahead(self) -> Kind {
+        Kind {
+            is_ahead: true,
+            ..self
+        }
+    }
+
+    const fn guarded(self) -> Kind {
+        Kind {
+            is_guarded: true,
+            ..self
+        }
+    }
+}
+
+pub(super) const WRITE_SHARED: Kind = Kind::of(Request::Write, libc::MAP_SHARED);
+pub(super) const READ_SHARED: Kind = Kind::of(Request::Read, libc::MAP_SHARED);
+pub(super) const READ_PRIVATE: Kind = Kind::of(Request::Read, libc::MAP_PRIVATE);
+pub(super) const AHEAD_SHARED: Kind = READ_SHARED.ahead();
+pub(super) const AHEAD_PRIVATE: Kind = READ_PRIVATE.ahead();
+pub(super) const WRITE_GUARDED: Kind = WRITE_SHARED.guarded();
+pub(super) const READ_GUARDED: Kind = READ_SHARED.guarded();
 
 /// A user of a page of the file system; runs in a process of its own.
 pub(super) struct User {
@@ -93,20 +95,17 @@ impl User {
     fn obey(&self, word: Word) {
         let (page, own) = (&self.page, &self.own);
         let bit = |page: &Mapping| page.get(0) & 1 != 0;
-        let register = |address| {
-            self.data.register_text(TEXT, address, 0).expect("register");
+        let register = |text, address| {
+            let index = self.data.register_text(text, address, 0);
+            assert!(index.is_ok(), "register {text}: {index:?}");
         };
         match word {
-            Word::Register => register(page.address()),
-            Word::RegisterOwn => register(own.address()),
-            Word::RegisterAlone => {
-                let text = format!("{ALONE} u32 a");
-                let result = self.data.register_text(&text, own.address() + 128, 0);
-                result.expect("register");
-            }
+            Word::Register => register(TEXT, page.address()),
+            Word::RegisterOwn => register(TEXT, own.address()),
+            Word::RegisterAlone => register("st_held_alone u32 a", own.address() + 128),
             Word::Unregister => {
-                let result = self.data.unregister_bit(page.address(), 0);
-                result.expect("unregister");
+                let unregistered = self.data.unregister_bit(page.address(), 0);
+                assert_eq!(unregistered, Ok(()), "unregister");
             }
             Word::Use => page.set(64, 1),
             // A visit to user space without a use of the pages.
@@ -156,8 +155,7 @@ impl User {
 
     /// Guards, and drops, the page of its own. Sends the userfaultfd and the address.
     fn guard_own(&self, line: &mut Line) {
-        let faults = Userfault::new();
-        faults.guard(&self.own, Guard::Missing);
+        let faults = Userfault::on(&self.own, Guard::Missing);
         faults.send(line, &self.own);
         // Guarded while the descriptor is open.
         std::mem::forget(faults);
