@@ -3,7 +3,6 @@
 //! The enable bit while the program changes the rest of the word.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
@@ -12,28 +11,14 @@ tests!("bit":
     user_atomics_on_the_same_word_are_never_lost,
 );
 
-/// Registers one bit of an 8-byte or 4-byte word.
-fn register(data: &Data, text: &str, address: u64, size: u8, bit: u8) {
-    let text = std::ffi::CString::new(text).unwrap();
-    let request = Register::new(address, text.as_ptr() as u64);
-    let request = Register {
-        enable_size: size,
-        enable_bit: bit,
-        ..request
-    };
-    data.register(&request)
-        .unwrap_or_else(|errno| panic!("size {size} bit {bit}: {errno:?}"));
-}
-
 /// Half of each word is registered, bit by bit, and the program counts in the other half.
 fn user_atomics_on_the_same_word_are_never_lost() {
     const SMALL_ONE: u32 = 1 << 16;
     const WIDE_MASK: u64 = u32::MAX as u64;
-    let text = "st_bit_atomics u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_bit_atomics u32 a");
     let address = event.page.address();
-    (1..16).for_each(|bit| register(&event.data, text, address, 4, bit));
-    (32..64).for_each(|bit| register(&event.data, text, address + 8, 8, bit));
+    (1..16).for_each(|bit| event.add_bit(address, bit));
+    (32..64).for_each(|bit| event.add_bit_of(8, address + 8, bit));
     let small = event.page.word(0);
     let wide = event.page.long(8);
     let count = || {

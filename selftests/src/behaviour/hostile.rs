@@ -106,9 +106,10 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let mut stopped = fork(&event);
     stopped.tell(Word::Drop);
     tasks::stop(stopped.pid);
-    let is = |bit: u32| {
-        let stopped = stopped.pid;
-        move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)
+    let wait_for_its = |bit: u32| {
+        wait::until("the bit of the stopped process to follow", || {
+            tasks::word_of(stopped.pid, address).map(|word| word & 1) == Some(bit)
+        });
     };
     let mut until_set = Latencies::default();
     for _ in 0..5 {
@@ -116,10 +117,10 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
             event.follows(true);
             tell(&mut others, Word::Set);
         });
-        wait::until("the bit of the stopped process to be set", is(1));
+        wait_for_its(1);
         event.follows(false);
         tell(&mut others, Word::Clear);
-        wait::until("the bit of the stopped process to be cleared", is(0));
+        wait_for_its(0);
     }
     until_set.judge("until all other bits were set", 400);
     os::kill(stopped.pid, libc::SIGCONT).unwrap();

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 tests!("large_sets":
     a_process_that_is_killed_while_it_copies_one_goes_at_once.limit(400),
-    the_time_to_give_one_up_grows_with_its_bits.lengthy().limit(600),
 );
 
 const EVENT: &str = "st_large";
@@ -81,29 +80,5 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     assert!(
         killed <= whole / 2,
         "went after {killed:?}, a copy takes {whole:?}"
-    );
-}
-
-/// Returns the time from the kill to the end of the event.
-fn time_to_give_up(bits: usize) -> Duration {
-    let times = [(); 3].map(|()| {
-        let process = with_bits(bits);
-        let start = Instant::now();
-        process.kill();
-        wait_gone(EVENT);
-        start.elapsed()
-    });
-    median(times)
-}
-
-fn the_time_to_give_one_up_grows_with_its_bits() {
-    const BITS: usize = 20_000;
-    let (few, many) = (time_to_give_up(BITS), time_to_give_up(4 * BITS));
-    println!("  # {BITS} bits are given up in {few:?}, four times as many in {many:?}");
-    // A quadratic cost would be sixteen times as high.
-    let most = few.mul_f64(9.0);
-    assert!(
-        many <= most,
-        "{BITS} bits in {few:?}, four times as many in {many:?}"
     );
 }

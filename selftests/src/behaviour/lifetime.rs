@@ -41,7 +41,7 @@ fn ids_are_not_mixed_up_when_events_come_and_go() {
 
 /// Registered again as fast as possible after its last use ended, whether the work queue has removed
 /// it yet or not: it is either the old event or a new one, never an error and never one that goes
-/// away under its user. Nor does it block its name for other fields.
+/// away under its user. Nor does an unused event block its name for other fields.
 fn made_again_while_it_goes() {
     for round in 0..50 {
         Event::new("st_life_race u32 a").end();
@@ -53,7 +53,9 @@ fn made_again_while_it_goes() {
             event.switch(false);
         }
         event.end();
-        Event::new("st_life_race u64 a").end();
+        for fields in ["u32 a", "u64 a"] {
+            Event::new(&format!("st_life_fields {fields}")).end();
+        }
     }
 }
 

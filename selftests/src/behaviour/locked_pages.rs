@@ -16,6 +16,7 @@ use crate::kit::setting::allow_long_sleep;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
+use std::fs::File;
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
@@ -93,7 +94,7 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
     server.hold(Request::Write);
     let mut opener = child::fork(|line| {
         line.hear(Word::Open);
-        drop(fuse::open());
+        drop(File::open(fuse::path(0)).expect("open a file"));
     });
     // Also on a panic: tasks that wait for an answer are waited for.
     let released = Released(server);

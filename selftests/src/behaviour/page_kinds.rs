@@ -4,13 +4,13 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line, Word};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays_due, Event};
 use crate::kit::fork_tree::{end, fork, tell};
 use crate::kit::memory::{list_all_pages, Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::setting::Setting;
-use crate::kit::swap::{Device, Swap};
+use crate::kit::swap::{self, Device, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
@@ -283,27 +283,22 @@ fn event_on(device: &Device, text: &str) -> Event {
     Event::in_memory(text, Mapping::of_shared(&file.expect("open a device"), 1))
 }
 
-/// In a child: drops the page and waits until it is there with the right bit, twice.
-fn follow_when_dropped(line: &mut Line, event: &Event) {
-    for on in [true, false] {
-        event.page.discard();
-        line.say(Word::Dropped);
-        // Without a read of the word, which would fault the page in.
-        wait::until("the page to be brought in", || {
-            event.page.swapped_or_present().1
-        });
-        assert_eq!(event.bit(), on, "the bit");
-        line.say(Word::Seen);
-    }
-}
-
 /// The first thread sleeps all the time.
 fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let device = Device::new();
     let event = Event::new("st_kind_thread u32 a");
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_thread u32 a");
-        let other = || follow_when_dropped(line, &own);
+        let other = || {
+            for on in [true, false] {
+                own.page.discard();
+                line.say(Word::Dropped);
+                // Without a read of the word, which would fault the page in.
+                swap::wait_brought_back(&own.page);
+                assert_eq!(own.bit(), on, "the bit");
+                line.say(Word::Seen);
+            }
+        };
         thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
     });
     let pid = child.pid;
@@ -341,7 +336,14 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     let event = Event::new("st_kind_first u32 a");
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_first u32 a");
-        without_the_first_thread(|| follow_when_dropped(line, &own));
+        without_the_first_thread(|| {
+            for on in [true, false] {
+                own.page.discard();
+                line.say(Word::Dropped);
+                wait::until("the bit", || own.bit() == on);
+                line.say(Word::Seen);
+            }
+        });
     });
     switch_when_dropped(&mut child, &event, || ());
     child.join();

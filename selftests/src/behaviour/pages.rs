@@ -3,7 +3,6 @@
 //! The enable bit in memory of all kinds, present and absent.
 
 use crate::harness::tests;
-use crate::kit::abi::Register;
 use crate::kit::child::{self, Word};
 use crate::kit::dynamic::Probe;
 use crate::kit::event::{settle, Event};
@@ -16,7 +15,6 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use crate::tools::bpftrace::TYPES;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::CString;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -48,18 +46,6 @@ fn switch_promptly(event: &Event, on: bool) {
     event.switch(on);
     let time = start.elapsed();
     assert!(time < PROMPT, "a change took {time:?}");
-}
-
-/// Registers a bit of a word of `size` bytes.
-#[track_caller]
-fn register(event: &Event, page: &Mapping, (bit, size): (u8, u8)) {
-    let text = CString::new(format!("{} u32 a", event.name)).unwrap();
-    let request = Register {
-        enable_bit: bit,
-        enable_size: size,
-        ..Register::new(page.address(), text.as_ptr() as u64)
-    };
-    assert_eq!(event.data.register(&request), Ok(event.index));
 }
 
 fn a_page_that_may_only_be_written_gets_its_bit() {
@@ -129,7 +115,7 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
     for (bit, size) in [(3, 4), (40, 8)] {
         let file = os::memory_file(PAGE as u64);
         let page = Mapping::of_shared(&file, 1);
-        register(&event, &page, (bit, size));
+        event.add_bit_of(size, page.address(), bit);
         // Read through the file: the mapping stays untouched.
         let is = |value: u64| {
             wait::until("the bit in the file to follow", || {
@@ -298,7 +284,7 @@ fn unregistering_clears_a_dropped_page_of_a_file() {
     let page = Mapping::of_shared(&file, 1);
     let word = || page.long(0).load(Ordering::Relaxed);
     for (bit, size) in [(0, 4), (31, 4), (40, 8)] {
-        register(&event, &page, (bit, size));
+        event.add_bit_of(size, page.address(), bit);
         event.switch(true);
         wait::until("the bit", || word() == 1 << bit);
         page.discard();

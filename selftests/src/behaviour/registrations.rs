@@ -3,7 +3,7 @@
 //! `user_events_registrations`: the registrations of all programs, and the state of their bits.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Register, REGISTRATIONS};
+use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::Mapping;
@@ -231,29 +231,21 @@ fn thousands_come_and_go_in_any_order() {
 }
 
 fn of_bits_of_both_widths() {
-    let data = Data::open();
-    let page = Mapping::kept(1);
-    let (pid, name) = (process::id(), name());
+    let event = Event::new("st_regs_widths u32 a");
+    event.unregister().unwrap();
+    let (address, pid, name) = (event.page.address(), process::id(), name());
     // Registered in another order than that of the listing.
     let mut bits = [(16, 63, 8), (0, 31, 4), (16, 0, 8), (0, 0, 4), (8, 5, 8)];
-    for (offset, enable_bit, enable_size) in bits {
-        let address = page.address() + offset;
-        let text = c"st_regs_widths u32 a";
-        data.register(&Register {
-            enable_bit,
-            enable_size,
-            ..Register::new(address, text.as_ptr() as u64)
-        })
-        .unwrap();
+    for (offset, bit, size) in bits {
+        event.add_bit_of(size, address + offset, bit);
     }
     bits.sort();
     let want = bits.map(|(offset, bit, size)| {
-        let address = page.address() + offset;
-        let width = 8 * size;
-        format!("st_regs_widths {pid} {name} {address:#x} {bit}/{width} clear")
+        let (at, width) = (address + offset, 8 * size);
+        format!("st_regs_widths {pid} {name} {at:#x} {bit}/{width} clear")
     });
     assert_eq!(listing(), want);
-    data.unregister_bit(page.address() + 8, 5).unwrap();
+    event.data.unregister_bit(address + 8, 5).unwrap();
     assert_eq!(listing(), [&want[..2], &want[3..]].concat());
 }
 

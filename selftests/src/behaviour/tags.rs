@@ -31,7 +31,7 @@ const TAG: u8 = 0x2a;
 fn a_word_with_a_tag_is_efault_unless_tags_were_asked_for() {
     let event = Event::new("st_tag_none u32 a");
     let address = tagged(event.page.address() + 8, TAG);
-    let register = || event.data.register_text("st_tag_none u32 a", address, 1);
+    let register = || event.register(address, 1);
     assert_eq!(register(), Err(Errno::EFAULT));
     os::allow_tags();
     assert_eq!(register(), Ok(event.index));
@@ -39,10 +39,9 @@ fn a_word_with_a_tag_is_efault_unless_tags_were_asked_for() {
 
 fn a_word_with_a_tag_is_the_one_without() {
     os::allow_tags();
-    let text = "st_tag_word u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_tag_word u32 a");
     let address = event.page.address() + 8;
-    let register = |tag: u8| event.data.register_text(text, tagged(address, tag), 5);
+    let register = |tag: u8| event.register(tagged(address, tag), 5);
     assert_eq!(register(TAG), Ok(event.index));
     // A registered bit is found by any tag.
     for tag in [0, TAG, 0xff] {
@@ -63,12 +62,10 @@ fn a_word_with_a_tag_is_the_one_without() {
 
 fn a_word_is_unregistered_by_any_tag() {
     os::allow_tags();
-    let text = "st_tag_gone u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_tag_gone u32 a");
     let address = event.page.address() + 16;
     for (came, goes) in [(0, TAG), (TAG, 0), (TAG, 0x80), (TAG, TAG)] {
-        let registered = event.data.register_text(text, tagged(address, came), 2);
-        assert_eq!(registered, Ok(event.index));
+        event.add_bit(tagged(address, came), 2);
         let unregister = || event.data.unregister_bit(tagged(address, goes), 2);
         assert_eq!(unregister(), Ok(()), "{came:#x}, then {goes:#x}");
         assert_eq!(

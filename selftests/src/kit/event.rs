@@ -3,13 +3,14 @@
 //! One registered event with its bit and an open file: the start of most tests.
 
 use crate::harness::options;
-use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::abi::{Data, Register, REGISTRATIONS};
 use crate::kit::child::{Child, Word};
 use crate::kit::errno::Result;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{child, dynamic, tracefs, wait};
+use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -129,6 +130,18 @@ impl Event {
     #[track_caller]
     pub fn add_bit(&self, address: u64, bit: u8) {
         assert_eq!(self.register(address, bit), Ok(self.index), "register");
+    }
+
+    /// The same with a bit of a word of `size` bytes.
+    #[track_caller]
+    pub fn add_bit_of(&self, size: u8, address: u64, bit: u8) {
+        let text = CString::new(self.text.as_str()).unwrap();
+        let index = self.data.register(&Register {
+            enable_size: size,
+            enable_bit: bit,
+            ..Register::new(address, text.as_ptr() as u64)
+        });
+        assert_eq!(index, Ok(self.index), "register bit {bit} of {size} bytes");
     }
 
     /// Unregisters the bit and closes the file, after which this process does not keep the event.

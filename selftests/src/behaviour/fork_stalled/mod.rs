@@ -21,7 +21,6 @@ use std::thread;
 
 tests!("fork_stalled" on PATH:
     a_change_meanwhile_is_in_the_child,
-    a_change_meanwhile_of_another_bit_is_in_the_child,
     a_change_of_a_page_of_its_own_is_in_the_child,
     a_change_before_another_task_forks_is_in_the_child,
     what_is_registered_meanwhile_is_the_childs_too,
@@ -32,55 +31,32 @@ tests!("fork_stalled" on PATH:
     a_change_of_a_page_that_is_swapped_out_is_in_the_child.swapping(),
 );
 
-/// Enables and disables the event, each during a stalled fork, and waits until this process's check
-/// shows the change. `before` runs before each change, `after` with the check after it. The child
-/// must see the change, too.
-fn is_in_the_child(
-    event: &Event,
-    [is_set, is_clear]: [Look<'_>; 2],
-    before: impl Fn(),
-    after: impl Fn(Look<'_>),
-) {
-    for _ in 0..2 {
-        let enable = || {
+/// Enables and disables the event, each during a stalled fork, and waits until this process's bit
+/// has followed. `before` runs before each change, `after` with the check after it. The child must
+/// see the change, too.
+fn is_in_the_child(event: &Event, before: impl Fn(), after: impl Fn(Look<'_>)) {
+    let looks: [Look<'_>; 2] = [&is_clear, &is_set];
+    for on in [true, false, true, false] {
+        let look = looks[usize::from(on)];
+        let change = || {
             before();
-            event.switch(true);
-            wait::until("the bit to be set", || is_set(event) == RIGHT);
-            after(is_set);
+            event.follows(on);
+            after(look);
         };
-        let disable = || {
-            before();
-            event.switch(false);
-            wait::until("the bit to be cleared", || is_clear(event) == RIGHT);
-            after(is_clear);
-        };
-        stall(enable, is_clear, is_set, event);
-        stall(disable, is_set, is_clear, event);
+        stall(change, looks[usize::from(!on)], look, event);
     }
 }
 
 fn a_change_meanwhile_is_in_the_child() {
     let event = Event::new("st_stalled_change u32 a");
-    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
-}
-
-/// The bit is alone on its page, and not the first of its word.
-fn a_change_meanwhile_of_another_bit_is_in_the_child() {
-    const BIT: u8 = 5;
-    let event = Event::new("st_stalled_other u32 a");
-    let page = Mapping::kept(1);
-    event.add_bit(page.address(), BIT);
-    let bit = || page.get(0) & (1 << BIT) != 0;
-    let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
-    let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
-    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
+    is_in_the_child(&event, || (), |_| ());
 }
 
 /// The page is not shared since the fork, so its bit is written at once.
 fn a_change_of_a_page_of_its_own_is_in_the_child() {
     let event = Event::new("st_stalled_at_once u32 a");
     let touch = || event.page.set(64, 1);
-    is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
+    is_in_the_child(&event, touch, |_| ());
 }
 
 /// A fork by another task after the change does not exempt the child of the stalled fork, whose
@@ -88,7 +64,7 @@ fn a_change_of_a_page_of_its_own_is_in_the_child() {
 fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
     let fork = |look: Look<'_>| fork_right(look, &event);
-    is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
+    is_in_the_child(&event, || (), fork);
 }
 
 fn what_is_registered_meanwhile_is_the_childs_too() {

@@ -100,29 +100,25 @@ fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
 fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
     // Repeated, as the module's two queues may cover for each other.
     for _ in 0..4 {
-        is_not_forgotten();
+        let mut setup = set_up(WRITE_SHARED);
+        setup.tell(Word::RegisterOwn);
+        setup.user.line.say(Word::GuardOwn);
+        let (faults, own) = Userfault::of_child(&mut setup.user);
+        setup.withhold();
+        setup.switch_on();
+        wait::until("the handler to be asked", || {
+            faults.next_fault() == Some(own)
+        });
+        setup.tell_thread_and_wait(Word::Use);
+        setup.tell_thread_and_wait(Word::Change);
+        // Time for the module to fault again. If it does not, the test shows less but does not fail.
+        thread::sleep(Duration::from_secs(1));
+        setup.release();
+        setup.tell(Word::Join);
+        faults.fill(own, 0);
+        setup.ends_clear(Word::OwnSet, Word::OwnClear);
+        setup.end();
     }
-}
-
-fn is_not_forgotten() {
-    let mut setup = set_up(WRITE_SHARED);
-    setup.tell(Word::RegisterOwn);
-    setup.user.line.say(Word::GuardOwn);
-    let (faults, own) = Userfault::of_child(&mut setup.user);
-    setup.withhold();
-    setup.switch_on();
-    wait::until("the handler to be asked", || {
-        faults.next_fault() == Some(own)
-    });
-    setup.tell_thread_and_wait(Word::Use);
-    setup.tell_thread_and_wait(Word::Change);
-    // Time for the module to fault again. If it does not, the test shows less but does not fail.
-    thread::sleep(Duration::from_secs(1));
-    setup.release();
-    setup.tell(Word::Join);
-    faults.fill(own, 0);
-    setup.ends_clear(Word::OwnSet, Word::OwnClear);
-    setup.end();
 }
 
 fn a_private_copy_needs_no_reply_to_a_write() {
