@@ -167,8 +167,8 @@ fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
 /// pin costs 32 of 512 units, and each bit one.
 const PINS_AT_ONCE: usize = 512 / (32 + 32);
 
-/// Enables an event. Returns this task's calls of `functions` meanwhile, in order, from the function
-/// tracer.
+/// Enables an event. Returns this task's calls of `functions` meanwhile, in order, from the
+/// function tracer.
 fn called_by_enabling(event: &str, functions: &str) -> Vec<String> {
     let tracer = TraceInstance::instance("st_deferred_tracer");
     tracer.control("set_ftrace_filter", functions);

@@ -39,9 +39,9 @@ fn ids_are_not_mixed_up_when_events_come_and_go() {
     assert_eq!(got, want);
 }
 
-/// Registered again as fast as possible after its last use ended, whether the work queue has removed
-/// it yet or not: it is either the old event or a new one, never an error and never one that goes
-/// away under its user. Nor does an unused event block its name for other fields.
+/// Registered again as fast as possible after its last use ended, whether the work queue has
+/// removed it yet or not: it is either the old event or a new one, never an error and never one
+/// that goes away under its user. Nor does an unused event block its name for other fields.
 fn made_again_while_it_goes() {
     for round in 0..50 {
         Event::new("st_life_race u32 a").end();

@@ -90,14 +90,10 @@ fn leaves_alone(event: &Event, word: &AtomicU32) {
 /// Asserts that the bit follows the event.
 #[track_caller]
 fn follows(event: &Event) {
-    for _ in 0..2 {
-        switch(event, false);
-        event.wait_clear();
-        switch(event, true);
-        event.wait_set();
+    for on in [false, true, false, true, false] {
+        switch(event, on);
+        wait::until("the bit to follow", || event.bit() == on);
     }
-    switch(event, false);
-    event.wait_clear();
 }
 
 /// The same beside a child that has written to its copy of the page.
@@ -145,9 +141,7 @@ fn a_page_that_moves_away_and_leaves_another_is_written_where_it_was() {
     let moved = event.page.move_away(true);
     switch(&event, true);
     // Without a read of the word, which would fault the page in.
-    wait::until("the kernel to bring a page in", || {
-        event.page.resident() == 1
-    });
+    swap::wait_brought_back(&event.page);
     event.wait_set();
     follows(&event);
     assert_eq!(event.page.get(0), 0);
@@ -188,9 +182,7 @@ fn a_locked_page_that_was_never_touched_is_brought_in() {
     event.page.lock(libc::MLOCK_ONFAULT);
     assert_eq!(event.page.resident(), 0);
     switch(&event, true);
-    wait::until("the kernel to bring the page in", || {
-        event.page.resident() == 1
-    });
+    swap::wait_brought_back(&event.page);
     event.wait_set();
     assert_eq!(event.page.kilobytes("Locked"), 4);
     follows(&event);

@@ -181,23 +181,25 @@ fn the_programs_own_data_is_written() {
     let data = Data::open();
     data.register_text("st_kind_data u32 a", VARIABLE.as_ptr() as u64, 0)
         .unwrap();
-    let is = |word| move || VARIABLE.load(Ordering::Relaxed) == word;
+    let wait = |on: bool| {
+        wait::until("the variable's bit to follow", || {
+            VARIABLE.load(Ordering::Relaxed) == 0xf0 | u32::from(on)
+        });
+    };
     let mut child = child::fork(|line| {
-        for _ in 0..2 {
-            wait::until("the child's bit", is(0xf1));
-            line.say(Word::Set);
-            wait::until("the child's bit to be cleared", is(0xf0));
-            line.say(Word::Clear);
+        for on in [true, false, true, false] {
+            wait(on);
+            line.say(Word::Seen);
         }
     });
     let top = TraceInstance::top();
-    for _ in 0..2 {
-        top.enable("st_kind_data");
-        wait::until("the variable's bit", is(0xf1));
-        child.line.hear(Word::Set);
-        top.disable("st_kind_data");
-        wait::until("it to be cleared", is(0xf0));
-        child.line.hear(Word::Clear);
+    for on in [true, false, true, false] {
+        match on {
+            true => top.enable("st_kind_data"),
+            false => top.disable("st_kind_data"),
+        }
+        wait(on);
+        child.line.hear(Word::Seen);
     }
     child.join();
 }

@@ -111,7 +111,8 @@ fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
         });
         setup.tell_thread_and_wait(Word::Use);
         setup.tell_thread_and_wait(Word::Change);
-        // Time for the module to fault again. If it does not, the test shows less but does not fail.
+        // Time for the module to fault again. If it does not, the test shows less but does not
+        // fail.
         thread::sleep(Duration::from_secs(1));
         setup.release();
         setup.tell(Word::Join);
