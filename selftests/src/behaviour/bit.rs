@@ -3,80 +3,43 @@
 //! The enable bit while the program changes the rest of the word.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
-use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::{self, SetOnDrop};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use crate::kit::wait;
+use std::sync::atomic::Ordering;
 
 tests!("bit":
     user_atomics_on_the_same_word_are_never_lost,
 );
 
-/// Registers one bit of an 8-byte or 4-byte word.
-fn register(data: &Data, text: &str, address: u64, size: u8, bit: u8) {
-    let text = std::ffi::CString::new(text).unwrap();
-    let request = Register::new(address, text.as_ptr() as u64);
-    let request = Register {
-        enable_size: size,
-        enable_bit: bit,
-        ..request
-    };
-    data.register(&request)
-        .unwrap_or_else(|errno| panic!("size {size} bit {bit}: {errno:?}"));
-}
-
 /// Half of each word is registered, bit by bit, and the program counts in the other half.
 fn user_atomics_on_the_same_word_are_never_lost() {
     const SMALL_ONE: u32 = 1 << 16;
     const WIDE_MASK: u64 = u32::MAX as u64;
-    let text = "st_bit_atomics u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_bit_atomics u32 a");
     let address = event.page.address();
-    (1..16).for_each(|bit| register(&event.data, text, address, 4, bit));
-    (32..64).for_each(|bit| register(&event.data, text, address + 8, 8, bit));
+    (1..16).for_each(|bit| event.add_bit(address, bit));
+    (32..64).for_each(|bit| event.add_bit_of(8, address + 8, bit));
     let small = event.page.word(0);
     let wide = event.page.long(8);
-    let done = AtomicBool::new(false);
-    let top = TraceInstance::top();
-    thread::scope(|scope| {
-        let stop = SetOnDrop(&done);
-        let counter = scope.spawn(|| {
-            let mut rounds = 0u64;
-            while !done.load(Ordering::Relaxed) {
-                for _ in 0..100 {
-                    small.fetch_add(SMALL_ONE, Ordering::Relaxed);
-                }
-                for _ in 0..100 {
-                    wide.fetch_add(1, Ordering::Relaxed);
-                }
-                rounds += 100;
-            }
-            rounds
-        });
-        for _ in 0..600 {
-            top.enable(&event.name);
-            event.wait_set();
-            top.disable(&event.name);
-            event.wait_clear();
+    let count = || {
+        for _ in 0..100 {
+            small.fetch_add(SMALL_ONE, Ordering::Relaxed);
         }
+        for _ in 0..100 {
+            wide.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let rounds = wait::beside(count, || {
+        (0..600).for_each(|_| event.toggle());
         wait::until("all bits to be clear", || {
             small.load(Ordering::Relaxed) % SMALL_ONE == 0
                 && wide.load(Ordering::Relaxed) & !WIDE_MASK == 0
         });
-        drop(stop);
-        let rounds = counter.join().unwrap();
-        assert!(rounds > 100, "the counter hardly ran: {rounds}");
-        assert_eq!(
-            small.load(Ordering::Relaxed),
-            (rounds as u32).wrapping_mul(SMALL_ONE),
-            "32-bit word"
-        );
-        assert_eq!(
-            wide.load(Ordering::Relaxed),
-            rounds & WIDE_MASK,
-            "64-bit word"
-        );
     });
+    assert!(rounds > 1, "the counter hardly ran: {rounds}");
+    let counted = 100 * rounds as u64;
+    let want = (counted as u32).wrapping_mul(SMALL_ONE);
+    assert_eq!(small.load(Ordering::Relaxed), want, "32-bit word");
+    let want = counted & WIDE_MASK;
+    assert_eq!(wide.load(Ordering::Relaxed), want, "64-bit word");
 }

@@ -14,7 +14,6 @@ use crate::kit::perf::Perf;
 use crate::kit::processors::{Second, PATH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, wait};
-use std::sync::atomic::Ordering;
 
 tests!("cpus" on PATH:
     one_goes_and_comes_beside_writers,
@@ -31,11 +30,7 @@ fn one_goes_and_comes_beside_writers() {
     let other = Event::new("st_cpu_other u32 a");
     let mut children = vec![fork(&other)];
     let numbered = Numbered::new("st_cpu_goes", 2);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 256);
-    tracer.enable(name);
-    numbered.event.wait_set();
-    let top = TraceInstance::top();
+    let tracer = numbered.attached(256);
     let mut order = Order::default();
     numbered.beside(|| {
         for round in 0..2 * OFTEN {
@@ -44,11 +39,9 @@ fn one_goes_and_comes_beside_writers() {
             for word in [Word::Clear, Word::Drop] {
                 tell(&mut children, word);
                 obey(word, &other);
-                top.enable(&other.name);
-                other.wait_set();
+                other.follows(true);
                 tell(&mut children, Word::Set);
-                top.disable(&other.name);
-                other.wait_clear();
+                other.follows(false);
                 tell(&mut children, Word::Clear);
             }
             assert!(numbered.event.bit(), "round {round}: the bit is lost");
@@ -62,8 +55,6 @@ fn one_goes_and_comes_beside_writers() {
     order.judge();
     numbered.all_is_recorded(&tracer);
     end(children);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 /// The work queue has bits to write when a processor goes, some of them on that processor.
@@ -76,11 +67,11 @@ fn one_goes_with_pages_still_to_come() {
     let top = TraceInstance::top();
     for round in 0..2 * OFTEN {
         let on = round % 2 != 0;
-        pages.advise(libc::MADV_DONTNEED).unwrap();
+        pages.discard();
         top.enable("st_cpu_pages");
         second.set(on);
         wait::until("all pages to come", || pages.resident() == PAGES);
-        let is_set = |page: usize| pages.word(page * PAGE).load(Ordering::Relaxed) == 1;
+        let is_set = |page: usize| pages.get(page * PAGE) == 1;
         wait::until("all bits to be set", || (0..PAGES).all(is_set));
         top.disable("st_cpu_pages");
         wait::until("all bits to be cleared", || !(0..PAGES).any(is_set));
@@ -91,10 +82,7 @@ fn an_instance_made_without_one_records_on_it_later() {
     let second = Second::processor();
     second.set(false);
     let numbered = Numbered::new("st_cpu_later", 1);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 64);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(64);
     numbered.all_is_recorded(&tracer);
     second.set(true);
     os::run_on(1);
@@ -102,8 +90,6 @@ fn an_instance_made_without_one_records_on_it_later() {
     tracer.control("trace", "");
     assert!(numbered.write(0));
     assert_eq!(tracer.stat(1, "entries"), 1);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 fn perf_is_attached_to_one_that_goes() {

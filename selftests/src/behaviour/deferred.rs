@@ -6,7 +6,7 @@
 use crate::harness::{options, tests};
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child, Word};
-use crate::kit::event::Event;
+use crate::kit::event::{toggler, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, PATH};
@@ -45,7 +45,7 @@ struct ManyProcesses {
 }
 
 fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
-    (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
+    (0..count).all(|word| words.get(4 * word) == value)
 }
 
 /// Breaks copy-on-write after a fork: a bit in a shared page is left to a repair, which does not
@@ -63,18 +63,18 @@ fn touch(words: &Mapping) {
 /// them would be a later write. The caller is of a real-time class, where a child does not run
 /// before its parent waits.
 fn fork_again(run: impl Fn()) -> i32 {
-    let fork = |run: &dyn Fn()| {
-        let pid = os::fork().unwrap();
-        if pid == 0 {
-            let result = catch_unwind(AssertUnwindSafe(run));
-            os::exit_now(i32::from(result.is_err()));
-        }
-        pid
-    };
-    let first = fork(&|| ());
+    let first = os::fork().unwrap();
+    if first == 0 {
+        os::exit_now(0);
+    }
     os::kill(first, libc::SIGKILL).unwrap();
     assert_eq!(os::wait(first, 0), Ok((first, libc::SIGKILL)));
-    fork(&run)
+    let second = os::fork().unwrap();
+    if second == 0 {
+        let result = catch_unwind(AssertUnwindSafe(run));
+        os::exit_now(i32::from(result.is_err()));
+    }
+    second
 }
 
 impl ManyProcesses {
@@ -86,7 +86,7 @@ impl ManyProcesses {
         for word in 0..count {
             for bit in 0..32 {
                 let at = words.address() + 4 * word as u64;
-                assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+                event.add_bit(at, bit);
             }
         }
         let mut many = ManyProcesses {
@@ -105,7 +105,8 @@ impl ManyProcesses {
                 touch(words);
                 let mut grandchild = 0;
                 loop {
-                    match line.listen() {
+                    let word = line.listen();
+                    match word {
                         Word::Set => sees(u32::MAX),
                         Word::Clear => sees(0),
                         Word::Change => {
@@ -119,17 +120,10 @@ impl ManyProcesses {
                         Word::Join => {
                             assert_eq!(os::wait(grandchild, 0), Ok((grandchild, 0)));
                             touch(words);
-                            line.say(Word::Joined);
-                            grandchild = 0;
-                            continue;
                         }
                         _ => return,
                     }
-                    line.say(if grandchild == 0 {
-                        Word::Seen
-                    } else {
-                        Word::Forked
-                    });
+                    line.say(word);
                 }
             });
             many.children.push(child);
@@ -139,20 +133,23 @@ impl ManyProcesses {
 
     /// Returns whether the last word, which the kernel writes last, has this value.
     fn last_is(&self, value: u32) -> bool {
-        self.words
-            .word(4 * (self.count - 1))
-            .load(Ordering::Relaxed)
-            == value
+        self.words.get(4 * (self.count - 1)) == value
+    }
+
+    /// Waits until all words of all processes have followed.
+    #[track_caller]
+    fn all_see(&mut self, on: bool) {
+        let value = if on { u32::MAX } else { 0 };
+        wait::until("all words", || all_are(&self.words, self.count, value));
+        for child in &mut self.children {
+            child.tell(if on { Word::Set } else { Word::Clear });
+        }
     }
 
     #[track_caller]
-    fn all_see(&mut self, word: Word) {
-        let value = if word == Word::Set { u32::MAX } else { 0 };
-        wait::until("all words", || all_are(&self.words, self.count, value));
-        for child in &mut self.children {
-            child.line.say(word);
-            child.line.hear(Word::Seen);
-        }
+    fn follows(&mut self, on: bool) {
+        self.event.switch(on);
+        self.all_see(on);
     }
 }
 
@@ -160,17 +157,14 @@ impl ManyProcesses {
 /// done before all bits of the first event were written; on a slow machine, where a toggle takes
 /// longer than these writes, whether bits were left when the first event had been enabled.
 fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
-    let top = TraceInstance::top();
-    top.enable(&many.event.name);
+    many.event.switch(true);
     let is_left = many.last_is(0);
-    top.enable(&other.name);
+    other.switch(true);
     let at_once = other.bit();
-    top.disable(&other.name);
-    other.wait_clear();
+    other.follows(false);
     let was_first = at_once && many.last_is(0);
-    many.all_see(Word::Set);
-    top.disable(&many.event.name);
-    many.all_see(Word::Clear);
+    many.all_see(true);
+    many.follows(false);
     match machine::slowness() {
         1 => was_first,
         _ => is_left,
@@ -181,14 +175,14 @@ fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
 /// pin costs 32 of 512 units, and each bit one.
 const PINS_AT_ONCE: usize = 512 / (32 + 32);
 
-/// Enables the event of many processes. Returns this task's calls of `functions` meanwhile, in
-/// order, from the function tracer.
-fn called_by_enabling(many: &ManyProcesses, functions: &str) -> Vec<String> {
+/// Enables an event. Returns this task's calls of `functions` meanwhile, in order, from the
+/// function tracer.
+fn called_by_enabling(event: &str, functions: &str) -> Vec<String> {
     let tracer = TraceInstance::instance("st_deferred_tracer");
     tracer.control("set_ftrace_filter", functions);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
-    TraceInstance::top().enable(&many.event.name);
+    TraceInstance::top().enable(event);
     // Reading the trace calls some of them, too.
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
@@ -205,15 +199,14 @@ const PIN: &str = "pin_user_pages_remote";
 /// Counts how often this task pins a page.
 fn a_change_pins_few_pages_at_once() {
     let mut many = ManyProcesses::new("st_deferred_pins", 1, 120);
-    let pins = called_by_enabling(&many, PIN).len();
+    let pins = called_by_enabling(&many.event.name, PIN).len();
     // No pin at all would mean that the tracer does not work.
     assert!(
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
     );
-    many.all_see(Word::Set);
-    TraceInstance::top().disable(&many.event.name);
-    many.all_see(Word::Clear);
+    many.all_see(true);
+    many.follows(false);
 }
 
 /// The most pages that a task pins while it holds the lock of a set: 128 units are spent there.
@@ -223,14 +216,13 @@ const PINS_IN_SET: usize = 128 / (32 + 32);
 fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
     let mut many = ManyProcesses::new("st_deferred_set", 1, 60);
     let (mut pins, mut most) = (0, 0);
-    for function in called_by_enabling(&many, &format!("{PIN} mutex_unlock")) {
+    for function in called_by_enabling(&many.event.name, &format!("{PIN} mutex_unlock")) {
         pins = if function == PIN { pins + 1 } else { 0 };
         most = most.max(pins);
     }
     assert_eq!(most, PINS_IN_SET);
-    many.all_see(Word::Set);
-    TraceInstance::top().disable(&many.event.name);
-    many.all_see(Word::Clear);
+    many.all_see(true);
+    many.follows(false);
 }
 
 /// More processes than the work queue writes 32 bits to in one turn, with 16 times the budget: it
@@ -246,8 +238,7 @@ fn no_more_than_a_turn_is_written_in_one_work() {
     tracer.control("set_ftrace_filter", PIN);
     tracer.control(&format!("events/workqueue/{begin}/enable"), "1");
     tracer.control("current_tracer", "function");
-    TraceInstance::top().enable(&many.event.name);
-    many.all_see(Word::Set);
+    many.follows(true);
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
     tracer.control("current_tracer", "nop");
@@ -267,8 +258,7 @@ fn no_more_than_a_turn_is_written_in_one_work() {
         (PINS_AT_ONCE..=16 * 512 / 32).contains(&most),
         "{most} pages were pinned"
     );
-    TraceInstance::top().disable(&many.event.name);
-    many.all_see(Word::Clear);
+    many.follows(false);
 }
 
 fn another_event_does_not_wait_for_many_bits() {
@@ -282,19 +272,17 @@ fn another_event_does_not_wait_for_many_bits() {
 
 fn the_last_of_many_changes_counts() {
     let mut many = ManyProcesses::new("st_deferred_last", 120, 60);
-    let top = TraceInstance::top();
     for round in 0..12 {
         // Most changes come while the bits of the one before are written.
         for _ in 0..round {
-            top.enable(&many.event.name);
-            top.disable(&many.event.name);
+            many.event.switch(true);
+            many.event.switch(false);
         }
-        many.all_see(Word::Clear);
-        top.enable(&many.event.name);
-        many.all_see(Word::Set);
-        top.disable(&many.event.name);
+        many.all_see(false);
+        many.follows(true);
+        many.event.switch(false);
     }
-    many.all_see(Word::Clear);
+    many.all_see(false);
 }
 
 /// The scheduler's reserve for tasks of the normal class, by processor.
@@ -379,29 +367,26 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     let mut stopped = 0;
     for round in 0..MAX_ROUNDS {
         touch(&many.words);
-        let (fork, word, value, enable) = [
-            (Word::ForkSet, Word::Set, u32::MAX, "1"),
-            (Word::ForkClear, Word::Clear, 0, "0"),
-        ][round % 2];
+        let on = round % 2 == 0;
+        let (fork, value) = match on {
+            true => (Word::ForkSet, u32::MAX),
+            false => (Word::ForkClear, 0),
+        };
         let hog = CpuHog::on(&cpus[1..]);
-        TraceInstance::top()
-            .set(&many.event.name, "enable", enable)
-            .unwrap();
+        many.event.switch(on);
         for child in &mut many.children {
-            child.line.say(fork);
-            child.line.hear(Word::Forked);
+            child.tell(fork);
         }
         let address = many.words.address();
         let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
         let written = many.children.iter().filter(is_written).count();
         drop(hog);
         for child in &mut many.children {
-            child.line.say(Word::Join);
-            child.line.hear(Word::Joined);
+            child.tell(Word::Join);
         }
-        many.all_see(word);
+        many.all_see(on);
         stopped += usize::from((1..many.children.len()).contains(&written));
-        if stopped >= STOPPED && word == Word::Clear {
+        if stopped >= STOPPED && !on {
             println!("  # {stopped} of {} rounds", round + 1);
             return;
         }
@@ -432,9 +417,9 @@ fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() 
                 child.line.hear(Word::Changed);
             }
             drop(hog);
-            many.all_see(Word::Set);
+            many.all_see(true);
             top.disable(&many.event.name);
-            many.all_see(Word::Clear);
+            many.all_see(false);
             line.send(usize::from(written < many.children.len()));
         });
         let has_stopped: usize = process.line.receive();
@@ -453,29 +438,23 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     os::run_on(cpus[0]);
     tasks::set_fifo();
     let mut many = ManyProcesses::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
-    let top = TraceInstance::top();
     for _ in 0..MAX_ROUNDS {
         touch(&many.words);
         let hog = CpuHog::on(&cpus[1..]);
-        top.set(&many.event.name, "enable", "1").unwrap();
+        many.event.switch(true);
         let listing = fs::read_to_string(REGISTRATIONS).unwrap();
         drop(hog);
-        let lines = || {
-            let ours = |line: &&str| line.starts_with("st_deferred_shown ");
-            listing.lines().filter(ours)
-        };
-        let (set, due) = (
-            lines().filter(|line| line.ends_with(" set")).count(),
-            lines()
-                .filter(|line| line.ends_with(" clear repair"))
-                .count(),
-        );
-        let other =
-            lines().find(|line| !line.ends_with(" set") && !line.ends_with(" clear repair"));
-        assert_eq!(other, None, "neither written nor due");
-        many.all_see(Word::Set);
-        top.disable(&many.event.name);
-        many.all_see(Word::Clear);
+        let (mut set, mut due) = (0, 0);
+        for line in listing.lines() {
+            if line.starts_with("st_deferred_shown ") {
+                let (is_set, is_due) = (line.ends_with(" set"), line.ends_with(" clear repair"));
+                assert!(is_set || is_due, "neither written nor due: {line}");
+                set += usize::from(is_set);
+                due += usize::from(is_due);
+            }
+        }
+        many.all_see(true);
+        many.follows(false);
         // More than the bits in pages that are still shared since a fork.
         if set > 0 && due > 2 * many.children.len() {
             return;
@@ -493,7 +472,7 @@ const SETS_AT_ONCE: usize = 512 / 8;
 fn sets_without_processes_are_passed_few_at_once() {
     const SETS: usize = 150;
     const NAME: &str = "st_deferred_sets";
-    let mut process = child::fork(|line| {
+    let mut process = child::fork_until(Word::Stalled, |line| {
         let event = Event::new(&format!("{NAME} u32 a"));
         let (faults, ids, other) = (Userfault::new(), Mapping::kept(1), Mapping::kept(1));
         faults.guard(&ids, Guard::Missing);
@@ -507,38 +486,27 @@ fn sets_without_processes_are_passed_few_at_once() {
                     }
                     assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
                 });
-                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+                faults.wait_asked();
                 let text = format!("{NAME}_other u32 a");
                 let at = other.address() + 4 * set as u64;
                 event.data.register_text(&text, at, 0).unwrap();
             }
-            line.say(Word::Stalled);
-            line.hear(Word::GoOn);
+            line.ask(Word::Stalled, Word::GoOn);
             faults.fill(ids.address(), 0);
         });
         line.say(Word::Done);
     });
-    process.line.hear(Word::Stalled);
-    let tracer = TraceInstance::instance("st_deferred_tracer");
     // With lockdep, mutex_trylock() is a macro.
     let watched = std::path::Path::new("/proc/lockdep_stats").exists();
     let try_lock = ["mutex_trylock", "_mutex_trylock_nest_lock"][usize::from(watched)];
-    tracer.control("set_ftrace_filter", try_lock);
-    tracer.control("set_ftrace_pid", &std::process::id().to_string());
-    tracer.control("current_tracer", "function");
-    let top = TraceInstance::top();
-    top.enable(NAME);
-    let trace = tracer.text("trace");
-    tracer.control("current_tracer", "nop");
-    let sets = trace.matches(&format!(" {try_lock} <-")).count();
+    let sets = called_by_enabling(NAME, try_lock).len();
     // The first is the lock of the event.
     assert!(
         (2..=SETS_AT_ONCE + 1).contains(&sets),
         "{sets} locks were taken"
     );
-    top.disable(NAME);
-    process.line.say(Word::GoOn);
-    process.line.hear(Word::Done);
+    TraceInstance::top().disable(NAME);
+    process.line.ask(Word::GoOn, Word::Done);
     process.join();
 }
 
@@ -558,18 +526,10 @@ fn what_is_not_written_yet_is_shown_as_due() {
         let mut lines = listing.lines().take(32 * words + 100);
         lines.any(|line| repair_pending(&line.unwrap()))
     };
-    let name = many.event.name.clone();
-    let toggler = child::fork(|_| {
-        let top = TraceInstance::top();
-        loop {
-            top.enable(&name);
-            top.disable(&name);
-        }
-    });
+    let toggler = toggler(&many.event.name);
     wait::until("a bit to be shown as due", shows_due);
     toggler.kill();
-    TraceInstance::top().disable(&many.event.name);
-    many.all_see(Word::Clear);
+    many.follows(false);
     // Made after the last fork: its page is not shared.
     let other = Event::new("st_deferred_beside u32 a");
     // The scheduler decides which is first.

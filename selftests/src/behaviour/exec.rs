@@ -3,16 +3,18 @@
 //! Address spaces that are replaced by exec, or shared by several processes.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Word};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::fork_tree::{end, obey, serve, toggle, toggle_of};
+use crate::kit::tracefs;
 use crate::kit::{os, tasks, wait};
+use std::ffi::CStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -20,11 +22,9 @@ use std::time::Duration;
 tests!("exec":
     exec_by_a_thread_ends_registrations,
     exec_that_fails_keeps_registrations,
-    exec_of_a_child_leaves_the_parents_registrations,
     a_spawned_program_keeps_no_event,
     vfork_changes_nothing_for_the_parent,
     a_process_that_shares_the_memory_shares_registrations,
-    shared_memory_outlives_the_process_that_registered,
     the_first_thread_may_end_before_the_others,
 );
 
@@ -35,74 +35,57 @@ fn sleeper() -> Command {
     command
 }
 
-fn name_of(pid: i32) -> String {
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    comm.trim_end().into()
+fn wait_for_sleeper(child: &Child) {
+    wait::until("the program to start", || {
+        fs::read_to_string(format!("/proc/{}/comm", child.pid)).is_ok_and(|name| name == "sleep\n")
+    });
 }
 
 fn exec_by_a_thread_ends_registrations() {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Registered, |line| {
         let event = Event::new("st_exec_thread u32 a");
         drop(event.data);
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
+        line.ask(Word::Registered, Word::Exec);
         thread::spawn(|| panic!("exec: {}", sleeper().exec()));
         loop {
             thread::sleep(Duration::from_secs(1));
         }
     });
-    child.line.hear(Word::Registered);
     assert!(tracefs::event_exists("st_exec_thread"));
     child.line.say(Word::Exec);
     wait_gone("st_exec_thread");
     // The registrations end before the process runs the new program.
-    wait::until("the program to start", || name_of(child.pid) == "sleep");
+    wait_for_sleeper(&child);
     child.kill();
 }
 
 fn exec_that_fails_keeps_registrations() {
+    const JUNK: &CStr = c"/tmp/selftests.junk";
     let event = Event::new("st_exec_fails u32 a");
-    let junk = c"/tmp/selftests.junk";
-    let junk_of_mode = |mode| {
-        let path = junk.to_str().unwrap();
-        fs::write(path, "\u{1}\u{2}\u{3}").unwrap();
+    let path = JUNK.to_str().unwrap();
+    fs::write(path, "\u{1}\u{2}\u{3}").unwrap();
+    for (program, mode, errno) in [
+        (c"/no/such/file", 0o600, Errno::ENOENT),
+        (c"/", 0o600, Errno::EACCES),
+        (JUNK, 0o600, Errno::EACCES),
+        (JUNK, 0o700, Errno(libc::ENOEXEC)),
+    ] {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    };
-    assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
-    toggle(&event, &mut []);
-    assert_eq!(tasks::execute(c"/"), Errno::EACCES);
-    junk_of_mode(0o600);
-    assert_eq!(tasks::execute(junk), Errno::EACCES);
-    toggle(&event, &mut []);
-    junk_of_mode(0o700);
-    assert_eq!(tasks::execute(junk), Errno(libc::ENOEXEC));
-    toggle(&event, &mut []);
-    fs::remove_file(junk.to_str().unwrap()).unwrap();
+        assert_eq!(tasks::execute(program), errno, "{program:?} {mode:o}");
+        event.toggle();
+    }
+    fs::remove_file(path).unwrap();
     let mut too_much = Command::new("/bin/true");
     too_much.args((0..300).map(|_| "x".repeat(100_000)));
     assert_eq!(Errno::from(too_much.exec()), Errno::E2BIG);
-    toggle(&event, &mut []);
+    event.toggle();
     // The same in a child that shares the registrations.
-    let mut child = child::fork(|line| {
+    let child = child::fork_until(Word::Failed, |line| {
         assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
         line.say(Word::Failed);
         serve(line, &event);
     });
-    child.line.hear(Word::Failed);
     let mut children = vec![child];
-    toggle(&event, &mut children);
-    end(children);
-}
-
-fn exec_of_a_child_leaves_the_parents_registrations() {
-    let event = Event::new("st_exec_child u32 a");
-    let other = fork(&event);
-    let child = child::fork(|_| panic!("exec: {}", sleeper().exec()));
-    let mut children = vec![other];
-    toggle(&event, &mut children);
-    wait::until("the program to start", || name_of(child.pid) == "sleep");
-    toggle(&event, &mut children);
-    child.kill();
     toggle(&event, &mut children);
     end(children);
 }
@@ -117,7 +100,7 @@ fn a_spawned_program_keeps_no_event() {
             unsafe { command.pre_exec(|| Ok(())) };
         }
         let mut program = command.spawn().unwrap();
-        toggle(&event, &mut []);
+        event.toggle();
         event.unregister().unwrap();
         drop(event);
         wait_gone("st_exec_spawn");
@@ -128,26 +111,20 @@ fn a_spawned_program_keeps_no_event() {
 
 fn vfork_changes_nothing_for_the_parent() {
     let event = Event::new("st_exec_vfork u32 a");
+    let child = |run: fn() -> i32| {
+        let pid = tasks::vfork(run).unwrap();
+        event.toggle();
+        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+        event.toggle();
+    };
     for _ in 0..3 {
-        let pid = tasks::vfork(|| 0).unwrap();
-        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
-        toggle(&event, &mut []);
-        let pid = tasks::vfork(|| {
-            let error = Command::new("/bin/true").exec();
-            panic!("exec: {error}");
-        });
-        let pid = pid.unwrap();
-        toggle(&event, &mut []);
-        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
-        toggle(&event, &mut []);
+        child(|| 0);
+        child(|| panic!("exec: {}", Command::new("/bin/true").exec()));
     }
-    let pid = tasks::vfork(|| {
+    child(|| {
         let error = Command::new("/no/such/file").exec();
         i32::from(Errno::from(error) != Errno::ENOENT)
-    })
-    .unwrap();
-    assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
-    toggle(&event, &mut []);
+    });
 }
 
 fn a_process_that_shares_the_memory_shares_registrations() {
@@ -165,68 +142,31 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         let pid = pid.unwrap();
         assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
     };
+    let address = event.page.address();
+    // Both bits are this process's, too.
+    let both_follow = || {
+        event.follows(true);
+        obey(Word::SecondSet, &event);
+        event.follows(false);
+        obey(Word::SecondClear, &event);
+    };
     thread::scope(|scope| {
         let other = scope.spawn(other);
         wait::until("the other process to register", || {
             registered.load(Ordering::Relaxed)
         });
-        // Both bits are this process's, too.
-        toggle(&event, &mut []);
-        let top = TraceInstance::top();
-        top.enable(&event.name);
-        obey(Word::SecondSet, &event);
-        top.disable(&event.name);
-        obey(Word::SecondClear, &event);
-        let again = event
-            .data
-            .register_text("st_exec_shares u32 a", event.page.address(), 1);
-        assert_eq!(again, Err(Errno::EADDRINUSE));
+        both_follow();
+        assert_eq!(event.register(address, 1), Err(Errno::EADDRINUSE));
         done.store(true, Ordering::Relaxed);
         other.join().unwrap();
         // The end of the other process does not end the address space.
-        top.enable(&event.name);
-        event.wait_set();
-        obey(Word::SecondSet, &event);
-        top.disable(&event.name);
-        event.wait_clear();
-        obey(Word::SecondClear, &event);
-        event
-            .data
-            .unregister_bit(event.page.address(), 1)
-            .expect("unregister what the other registered");
+        both_follow();
+        assert_eq!(event.data.unregister_bit(address, 1), Ok(()));
     });
-}
-
-fn shared_memory_outlives_the_process_that_registered() {
-    let mut child = child::fork(|line| {
-        let event = Event::new("st_exec_outlives u32 a");
-        let _ = tasks::vfork(|| {
-            line.say(Word::Shares);
-            serve(line, &event);
-            0
-        });
-    });
-    child.line.hear(Word::Shares);
-    let top = TraceInstance::top();
-    let toggle = |child: &mut child::Child| {
-        top.enable("st_exec_outlives");
-        tell(std::slice::from_mut(child), Word::Set);
-        top.disable("st_exec_outlives");
-        tell(std::slice::from_mut(child), Word::Clear);
-    };
-    toggle(&mut child);
-    // The parent, which waits in vfork(), is killed; its memory stays.
-    os::kill(child.pid, libc::SIGKILL).unwrap();
-    assert_eq!(child.wait(), libc::SIGKILL);
-    toggle(&mut child);
-    tell(std::slice::from_mut(&mut child), Word::Drop);
-    toggle(&mut child);
-    child.tell(Word::End);
-    wait_gone("st_exec_outlives");
 }
 
 fn the_first_thread_may_end_before_the_others() {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Runs, |line| {
         let event = Event::new("st_exec_leader u32 a");
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -238,20 +178,11 @@ fn the_first_thread_may_end_before_the_others() {
             tasks::exit_thread();
         });
     });
-    child.line.hear(Word::Runs);
-    wait::until("the first thread to end", || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.pid)).unwrap();
-        stat.contains(") Z ")
-    });
-    let top = TraceInstance::top();
-    let mut children = vec![child];
+    tasks::wait_state(child.pid, child.pid, 'Z');
     for _ in 0..2 {
-        top.enable("st_exec_leader");
-        tell(&mut children, Word::Set);
-        top.disable("st_exec_leader");
-        tell(&mut children, Word::Clear);
-        tell(&mut children, Word::Drop);
+        toggle_of("st_exec_leader", slice::from_mut(&mut child));
+        child.tell(Word::Drop);
     }
-    end(children);
+    end(vec![child]);
     wait_gone("st_exec_leader");
 }

@@ -15,7 +15,6 @@ use crate::kit::stall::{Waiting, PATH};
 use crate::kit::{module, os, wait};
 use std::cell::OnceCell;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_at_probe":
@@ -28,9 +27,8 @@ tests!("fork_at_probe":
 fn a_child_waits_for_what_is_being_registered() {
     with_enabled("st_stalled_register", |event| {
         let page = Mapping::kept(1);
-        let text = format!("{} u32 a", event.name);
         let is_right = |event: &Event| {
-            let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+            let is_set = page.get(0) & 1 != 0;
             match event.data.unregister_bit(page.address(), 0) {
                 Ok(()) if is_set => RIGHT,
                 Err(Errno::ENOENT) if !is_set => RIGHT,
@@ -40,8 +38,7 @@ fn a_child_waits_for_what_is_being_registered() {
         let stalled = OnceCell::new();
         thread::scope(|scope| {
             let registering = Waiting::new(scope, || {
-                let index = event.data.register_text(&text, page.address(), 0);
-                assert_eq!(index, Ok(event.index));
+                event.add_bit(page.address(), 0);
             });
             // A child checks its bits only if one was written since the previous fork of this
             // thread. Without previous forks it would check them in any case.
@@ -76,7 +73,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
             let is_right = |event: &Event| {
                 let had_it = is_listed(std::process::id() as i32);
                 wait::until("the parent to have unregistered", || {
-                    is_unregistered.word(0).load(Ordering::Relaxed) != 0
+                    is_unregistered.get(0) != 0
                 });
                 match event.unregister() {
                     Ok(()) if had_it && !event.bit() => RIGHT,
@@ -88,7 +85,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
             thread::scope(|scope| {
                 let unregistering = Waiting::new(scope, || {
                     assert_eq!(event.unregister(), Ok(()));
-                    is_unregistered.word(0).store(1, Ordering::Relaxed);
+                    is_unregistered.set(0, 1);
                 });
                 let fork = |address| {
                     clone_right(libc::CLONE_PIDFD, address, is_right, event);

@@ -6,23 +6,22 @@ use super::userfaultfd::Guarded;
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child, Word};
-use crate::kit::event::{repair_pending, wait_gone, Event};
-use crate::kit::fork_tree::{obey, serve};
+use crate::kit::event::{repair_pending, wait_due, wait_repaired, Event};
+use crate::kit::fork_tree::serve;
 use crate::kit::fuse::{self, Server};
-use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Guard;
-use crate::kit::{abi, dynamic, machine, module, tasks, wait};
-use std::fs::{self, File};
+use crate::kit::{dynamic, machine, module, tasks, wait};
+use std::fs;
 use std::time::{Duration, Instant};
 
 tests!("freezer":
     a_frozen_process_gets_its_bit.needs_path(PATH),
     a_page_of_a_file_is_written_at_the_thaw.needs_path(fuse::PATH),
-    a_process_killed_frozen_leaves_nothing.needs_path(fuse::PATH),
     processes_go_on_when_the_machine_wakes.needs_path(PM_TEST),
     unloading_beside_a_frozen_process_is_refused_at_once.of_loading().needs_path(fuse::PATH),
 );
@@ -78,19 +77,18 @@ fn a_frozen_process_gets_its_bit() {
     let child = child::fork(|line| serve(line, &event));
     let mut frozen = Frozen::new(&event.name, child);
     let pid = frozen.child.pid;
-    let top = TraceInstance::top();
     let address = event.page.address();
     for _ in 0..3 {
         frozen.thaw();
         frozen.child.tell(Word::Drop);
         frozen.freeze();
         assert!(!event.page.is_present_in(pid));
-        promptly("attaching", || top.enable(&event.name));
+        promptly("attaching", || event.switch(true));
         wait::until("the page of the frozen process", || {
             event.page.is_present_in(pid)
         });
         wait::until("its bit", || tasks::word_of(pid, address) == Some(1));
-        promptly("detaching", || top.disable(&event.name));
+        promptly("detaching", || event.switch(false));
         wait::until("its bit to be cleared", || {
             tasks::word_of(pid, address) == Some(0)
         });
@@ -103,31 +101,13 @@ fn a_frozen_process_gets_its_bit() {
 
 /// Forks a process that registers a bit of the event in a page of the server's file.
 fn of_a_file(name: &str, server: &mut Server) -> Child {
-    let mut child = child::fork(|line| {
-        let file = File::options().read(true).write(true).open(fuse::path(0));
-        let file = file.expect("open a file");
-        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-        let mut event = Event::new(&format!("{name} u32 a"));
-        let text = format!("{name} u32 a");
-        event.unregister().expect("unregister");
-        let index = event.data.register_text(&text, page.address(), 0);
-        assert_eq!(index, Ok(event.index));
-        event.page = page;
-        event
-            .page
-            .advise(libc::MADV_DONTNEED)
-            .expect("MADV_DONTNEED");
+    let child = child::fork_until(Word::Registered, |line| {
+        let page = Mapping::of_shared(&fuse::open(), 1);
+        let event = Event::in_memory(&format!("{name} u32 a"), page);
+        event.page.discard();
         line.say(Word::Registered);
-        loop {
-            let word = line.listen();
-            match word {
-                Word::End => return,
-                word => obey(word, &event),
-            }
-            line.say(word);
-        }
+        serve(line, &event);
     });
-    child.line.hear(Word::Registered);
     // Only a task of the process may fault in the page from the server.
     server.drop_pages();
     child
@@ -149,7 +129,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
             other.wait_clear();
         }
         top.enable(NAME);
-        wait::until("a repair to be pending", || repair_pending(pid));
+        wait_due(pid);
         promptly("forking and registering", || {
             let other = child::fork(|_| drop(Event::new("st_frozen_other u32 a")));
             other.join();
@@ -160,7 +140,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
         );
         frozen.thaw();
         frozen.child.tell(Word::Set);
-        wait::until("no repair to be pending", || !repair_pending(pid));
+        wait_repaired(pid);
         top.disable(NAME);
         frozen.child.tell(Word::Clear);
         frozen.child.tell(Word::Drop);
@@ -168,26 +148,8 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
         frozen.freeze();
     }
     frozen.thaw();
-    frozen.child.line.say(Word::End);
+    frozen.child.tell(Word::End);
     frozen.child.join();
-}
-
-fn a_process_killed_frozen_leaves_nothing() {
-    const NAME: &str = "st_frozen_killed";
-    let mut server = Server::start(1, PAGE);
-    let child = of_a_file(NAME, &mut server);
-    let frozen = Frozen::new(NAME, child);
-    let pid = frozen.child.pid;
-    promptly("attaching", || TraceInstance::top().enable(NAME));
-    wait::until("a repair to be pending", || repair_pending(pid));
-    assert!(frozen.is_frozen());
-    frozen.child.kill();
-    wait::until("its registration to go", || {
-        let text = fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
-        !text.contains(NAME)
-    });
-    promptly("detaching", || TraceInstance::top().disable(NAME));
-    wait_gone(NAME);
 }
 
 fn unloading_beside_a_frozen_process_is_refused_at_once() {
@@ -200,7 +162,7 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
     let pid = frozen.child.pid;
     let top = TraceInstance::top();
     promptly("attaching", || top.enable(NAME));
-    wait::until("a repair to be pending", || repair_pending(pid));
+    wait_due(pid);
     promptly("detaching", || top.disable(NAME));
     for _ in 0..10 {
         let refused = promptly("unloading", module::unload);
@@ -231,22 +193,17 @@ fn processes_go_on_when_the_machine_wakes() {
     assert!(states.contains(&"freeze"), "{states:?}");
     let event = Event::new("st_nap_bits u32 a");
     let mut child = child::fork(|line| serve(line, &event));
-    let mut tell = |word: Word| {
-        child.tell(word);
-    };
+    let mut tell = |word| child.tell(word);
     let numbered = Numbered::new("st_nap_records", 2);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 1024);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(1024);
     let top = TraceInstance::top();
     let mut order = Order::default();
     numbered.beside(|| {
         for state in states {
             numbered.wait_taken(50);
             tell(Word::Drop);
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
-            top.enable(&event.name);
+            event.page.discard();
+            event.switch(true);
             // A bit that is due while all processes are frozen, and after the resume.
             let mut guarded = Guarded::new("st_nap_due", Guard::Missing);
             top.enable("st_nap_due");
@@ -255,13 +212,12 @@ fn processes_go_on_when_the_machine_wakes() {
             nap(state, 1);
             assert!(repair_pending(guarded.child.pid), "it is forgotten");
             guarded.faults.fill(guarded.page, 0);
-            guarded.child.line.say(Word::Set);
-            guarded.child.line.hear(Word::Done);
+            guarded.child.tell(Word::Set);
             top.disable("st_nap_due");
             guarded.child.kill();
             event.wait_set();
             tell(Word::Set);
-            top.disable(&event.name);
+            event.switch(false);
             nap(state, 0);
             event.wait_clear();
             tell(Word::Clear);
@@ -272,8 +228,6 @@ fn processes_go_on_when_the_machine_wakes() {
     order.judge();
     assert!(numbered.event.bit(), "the bit is lost");
     numbered.all_is_recorded(&tracer);
-    tracer.disable(name);
-    numbered.event.wait_clear();
     // Adding and removing events works again, too.
     dynamic::run("u:st_nap_made u32 a").expect("make an event");
     dynamic::run("-:st_nap_made").expect("delete it");

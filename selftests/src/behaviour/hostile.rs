@@ -6,14 +6,12 @@ use crate::harness::tests;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::fork_tree::{end, fork, tell, toggle};
-use crate::kit::latency::{Latencies, SwitchTimes};
+use crate::kit::fork_tree::{end, fork, tell, toggle, toggles_promptly};
+use crate::kit::latency::Latencies;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Instant;
 
 tests!("hostile":
     mapping_and_unmapping_holds_up_no_other,
@@ -21,10 +19,6 @@ tests!("hostile":
     holding_the_lock_of_its_mappings_holds_up_no_other,
     a_stopped_process_holds_up_no_other_and_gets_its_bit,
 );
-
-/// Usual limits in milliseconds: to attach, and until the bits of all others are set.
-const MAX_ATTACH_MS: u64 = 200;
-const MAX_UNTIL_SET_MS: u64 = 400;
 
 /// Toggles an event while children run `bad` forever, which counts its rounds: the bits of all
 /// others follow, including those on dropped pages.
@@ -35,7 +29,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     let hostile: Vec<Child> = (0..HOSTILE)
         .map(|one| child::fork(|_| bad(&event, rounds.word(4 * one))))
         .collect();
-    let count = |one: usize| rounds.word(4 * one).load(Ordering::Relaxed);
+    let count = |one: usize| rounds.get(4 * one);
     // Waits for one more round of each of them.
     let go_on = || {
         let before: Vec<u32> = (0..HOSTILE).map(count).collect();
@@ -45,28 +39,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     };
     go_on();
     let mut others = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
-    let mut times = SwitchTimes::default();
-    for round in 0..10 {
-        let times = times.of(round % 2 == 1);
-        if round % 2 == 1 {
-            tell(&mut others, Word::Drop);
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
-        }
-        let start = Instant::now();
-        top.enable(&event.name);
-        times.attaching.add(start.elapsed());
-        event.wait_set();
-        tell(&mut others, Word::Set);
-        times.until_set.add(start.elapsed());
-        go_on();
-        times.until_clear.during(|| {
-            top.disable(&event.name);
-            event.wait_clear();
-            tell(&mut others, Word::Clear);
-        });
-    }
-    times.judge(MAX_ATTACH_MS, MAX_UNTIL_SET_MS);
+    toggles_promptly(&event, &mut others, go_on);
     for one in hostile {
         one.kill();
     }
@@ -96,12 +69,9 @@ fn dropping_pages_holds_up_no_other() {
     others_beside("st_hostile_drops", |event, rounds| {
         let text = format!("{} u32 a", event.name);
         let pages = Mapping::kept(64);
-        for page in 0..64 {
-            let address = pages.address() + page * PAGE as u64;
-            event.data.register_text(&text, address, 0).unwrap();
-        }
+        event.data.register_pages(&text, &pages, 0);
         loop {
-            pages.advise(libc::MADV_DONTNEED).unwrap();
+            pages.discard();
             rounds.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -115,7 +85,7 @@ fn holding_the_lock_of_its_mappings_holds_up_no_other() {
         let result = pages.advise(libc::MADV_NOHUGEPAGE);
         assert!(matches!(result, Ok(()) | Err(Errno::EINVAL)), "{result:?}");
         for at in (0..24 << 20).step_by(PAGE) {
-            pages.word(at).store(1, Ordering::Relaxed);
+            pages.set(at, 1);
         }
         thread::scope(|scope| {
             for _ in 0..2 {
@@ -136,25 +106,23 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let mut stopped = fork(&event);
     stopped.tell(Word::Drop);
     tasks::stop(stopped.pid);
-    let top = TraceInstance::top();
-    let is = |bit: u32| {
-        let stopped = stopped.pid;
-        move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)
+    let wait_for_its = |bit: u32| {
+        wait::until("the bit of the stopped process to follow", || {
+            tasks::word_of(stopped.pid, address).map(|word| word & 1) == Some(bit)
+        });
     };
     let mut until_set = Latencies::default();
     for _ in 0..5 {
         until_set.during(|| {
-            top.enable(&event.name);
-            event.wait_set();
+            event.follows(true);
             tell(&mut others, Word::Set);
         });
-        wait::until("the bit of the stopped process to be set", is(1));
-        top.disable(&event.name);
-        event.wait_clear();
+        wait_for_its(1);
+        event.follows(false);
         tell(&mut others, Word::Clear);
-        wait::until("the bit of the stopped process to be cleared", is(0));
+        wait_for_its(0);
     }
-    until_set.judge("until all other bits were set", MAX_UNTIL_SET_MS);
+    until_set.judge("until all other bits were set", 400);
     os::kill(stopped.pid, libc::SIGCONT).unwrap();
     others.push(stopped);
     toggle(&event, &mut others);

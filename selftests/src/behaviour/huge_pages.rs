@@ -3,20 +3,16 @@
 //! The enable bit in huge pages, transparent ones and those of the kernel's pool.
 
 use crate::harness::tests;
-use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, HUGE_PAGE, PAGE};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::fs;
-use std::sync::atomic::Ordering;
 
 tests!("huge_pages":
     a_huge_page_is_written.needs_path(HUGE),
     pages_collapsed_to_a_huge_one_follow.needs_path(HUGE),
-    a_private_page_of_the_huge_pool_is_written.needs_path(POOL),
-    a_shared_page_of_the_huge_pool_is_written.needs_path(POOL),
+    a_page_of_the_huge_pool_is_written.needs_path(POOL),
 );
 
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -29,105 +25,118 @@ fn room_for_a_huge_page() -> (Mapping, usize) {
     (pages, start as usize)
 }
 
-/// Registers bits all over a huge page, and toggles the event in this process and in a child.
-fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
-    let text = format!("{name} u32 a");
-    let words: Vec<usize> = (0..HUGE_PAGE)
-        .step_by(HUGE_PAGE / 8)
-        .map(|at| start + at + at / 512)
-        .collect();
-    for &word in &words {
-        data.register_text(&text, pages.address() + word as u64, 31)
-            .unwrap();
+/// Bits of one event, the highest of each word, all over some pages.
+struct Bits<'a> {
+    event: Event,
+    pages: &'a Mapping,
+    words: Vec<usize>,
+}
+
+impl Bits<'_> {
+    fn new<'a>(name: &str, pages: &'a Mapping, words: &[usize]) -> Bits<'a> {
+        let event = Event::new(&format!("{name} u32 a"));
+        for &word in words {
+            event.add_bit(pages.address() + word as u64, 31);
+        }
+        Bits {
+            event,
+            pages,
+            words: words.to_vec(),
+        }
     }
-    let all = |on: bool| {
-        let want = u32::from(on) << 31;
-        words
-            .iter()
-            .all(|&word| pages.word(word).load(Ordering::Relaxed) == want)
-    };
-    let top = TraceInstance::top();
-    let toggle = |child: Option<&mut Child>| {
-        top.enable(name);
-        wait::until("the bits in the huge page", || all(true));
-        let mut child = child;
-        if let Some(child) = &mut child {
-            child.line.hear(Word::Set);
+
+    #[track_caller]
+    fn wait(&self, on: bool) {
+        wait::until("all bits in the pages to follow", || {
+            let is = |&word: &usize| self.pages.get(word) == u32::from(on) << 31;
+            self.words.iter().all(is)
+        });
+    }
+
+    /// Forks a child that reports each of so many changes on and off.
+    fn fork(&self, times: usize) -> Child {
+        child::fork(|line| {
+            for _ in 0..times {
+                for (on, word) in [(true, Word::Set), (false, Word::Clear)] {
+                    self.wait(on);
+                    line.say(word);
+                }
+            }
+        })
+    }
+
+    fn unregister(&self) {
+        for &word in &self.words {
+            let address = self.pages.address() + word as u64;
+            assert_eq!(self.event.data.unregister_bit(address, 31), Ok(()));
         }
-        top.disable(name);
-        wait::until("them to be cleared", || all(false));
-        if let Some(child) = &mut child {
-            child.line.hear(Word::Clear);
+    }
+
+    /// Switches the event on and off, seen in this process and by the child.
+    fn follow(&self, mut child: Option<&mut Child>) {
+        for (on, word) in [(true, Word::Set), (false, Word::Clear)] {
+            self.event.switch(on);
+            self.wait(on);
+            if let Some(child) = &mut child {
+                child.line.hear(word);
+            }
         }
-    };
-    toggle(None);
-    let mut child = child::fork(|line| {
-        for _ in 0..2 {
-            wait::until("the child's bits", || all(true));
-            line.say(Word::Set);
-            wait::until("the child's bits to be cleared", || all(false));
-            line.say(Word::Clear);
-        }
-    });
-    toggle(Some(&mut child));
-    toggle(Some(&mut child));
-    child.join();
-    toggle(None);
-    // Half of the huge page is dropped.
-    pages
-        .advise_part(start, HUGE_PAGE / 2, libc::MADV_DONTNEED)
-        .unwrap();
-    toggle(None);
-    for word in words {
-        data.unregister_bit(pages.address() + word as u64, 31)
-            .unwrap();
     }
 }
 
 fn a_huge_page_is_written() {
-    let data = Data::open();
     let (pages, start) = room_for_a_huge_page();
     pages.advise(libc::MADV_HUGEPAGE).unwrap();
-    pages.word(start).store(0, Ordering::Relaxed);
+    pages.set(start, 0);
     assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
-    follow_in_huge_page(&data, "st_kind_huge", &pages, start);
+    let words = (0..HUGE_PAGE).step_by(HUGE_PAGE / 8);
+    let words: Vec<_> = words.map(|at| start + at + at / 512).collect();
+    let bits = Bits::new("st_kind_huge", &pages, &words);
+    bits.follow(None);
+    let mut child = bits.fork(2);
+    bits.follow(Some(&mut child));
+    bits.follow(Some(&mut child));
+    child.join();
+    bits.follow(None);
+    // Half of the huge page is dropped.
+    pages
+        .advise_part(start, HUGE_PAGE / 2, libc::MADV_DONTNEED)
+        .unwrap();
+    bits.follow(None);
+    bits.unregister();
 }
 
 fn pages_collapsed_to_a_huge_one_follow() {
     const MADV_COLLAPSE: i32 = 25;
+    const OTHER: u32 = 1 << 7;
     let event = Event::new("st_kind_collapsed u32 a");
     let (pages, start) = room_for_a_huge_page();
     pages.advise(libc::MADV_NOHUGEPAGE).unwrap();
     for at in (start..start + HUGE_PAGE).step_by(PAGE) {
-        pages.word(at).store(1 << 7, Ordering::Relaxed);
+        pages.set(at, OTHER);
     }
     assert_eq!(pages.kilobytes("AnonHugePages"), 0);
     let at = start + 100 * PAGE;
-    event
-        .data
-        .register_text("st_kind_collapsed u32 a", pages.address() + at as u64, 0)
-        .unwrap();
-    let top = TraceInstance::top();
-    let is = |word| pages.word(at).load(Ordering::Relaxed) == word;
-    let collapse = || {
-        pages.advise(libc::MADV_HUGEPAGE).unwrap();
-        // MADV_COLLAPSE fails while a page is in use elsewhere.
-        wait::until("the pages to become a huge one", || {
-            pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
+    event.add_bit(pages.address() + at as u64, 0);
+    let follows = |on: bool| {
+        event.switch(on);
+        wait::until("the bit to follow", || {
+            pages.get(at) == OTHER | u32::from(on)
         });
-        assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
     };
-    top.enable(&event.name);
-    wait::until("the bit", || is((1 << 7) | 1));
-    collapse();
-    assert!(is((1 << 7) | 1), "the bit in the huge page");
-    top.disable(&event.name);
-    wait::until("the bit to be cleared", || is(1 << 7));
+    follows(true);
+    pages.advise(libc::MADV_HUGEPAGE).unwrap();
+    // MADV_COLLAPSE fails while a page is in use elsewhere.
+    wait::until("the pages to become a huge one", || {
+        pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
+    });
+    assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
+    assert_eq!(pages.get(at), OTHER | 1, "the bit in the huge page");
+    follows(false);
+    // The huge page is split.
     pages.advise_part(start, PAGE, libc::MADV_DONTNEED).unwrap();
-    top.enable(&event.name);
-    wait::until("the bit in the split page", || is((1 << 7) | 1));
-    top.disable(&event.name);
-    wait::until("it to be cleared", || is(1 << 7));
+    follows(true);
+    follows(false);
 }
 
 /// The kernel's pool of huge pages; empty again when dropped.
@@ -150,48 +159,22 @@ impl Drop for Pool {
     }
 }
 
-fn in_the_huge_pool(name: &str, sharing: i32) {
-    let _pool = Pool::of(8);
-    let data = Data::open();
-    let pages = Mapping::of_huge_pages(2, sharing).unwrap();
-    let text = format!("{name} u32 a");
-    let words = [8, HUGE_PAGE - 4, HUGE_PAGE + 5 * PAGE];
-    for word in words {
-        data.register_text(&text, pages.address() + word as u64, 2)
-            .unwrap();
-    }
-    let top = TraceInstance::top();
-    let is = |word: u32| {
-        words
-            .iter()
-            .all(|&at| pages.word(at).load(Ordering::Relaxed) == word)
-    };
-    let mut child = child::fork(|line| {
-        for _ in 0..3 {
-            wait::until("the child's bits", || is(4));
-            line.say(Word::Set);
-            wait::until("the child's bits to be cleared", || is(0));
-            line.say(Word::Clear);
+fn a_page_of_the_huge_pool_is_written() {
+    for (name, sharing) in [
+        ("st_kind_pool", libc::MAP_PRIVATE),
+        ("st_kind_sharedpool", libc::MAP_SHARED),
+    ] {
+        let _pool = Pool::of(8);
+        let pages = Mapping::of_huge_pages(2, sharing).unwrap();
+        let bits = Bits::new(name, &pages, &[8, HUGE_PAGE - 4, HUGE_PAGE + 5 * PAGE]);
+        let mut child = bits.fork(3);
+        for round in 0..3 {
+            if round > 0 {
+                pages.discard();
+            }
+            bits.follow(Some(&mut child));
         }
-    });
-    for round in 0..3 {
-        if round > 0 {
-            pages.advise(libc::MADV_DONTNEED).unwrap();
-        }
-        top.enable(name);
-        wait::until("the bits", || is(4));
-        child.line.hear(Word::Set);
-        top.disable(name);
-        wait::until("the bits to be cleared", || is(0));
-        child.line.hear(Word::Clear);
+        child.join();
+        bits.unregister();
     }
-    child.join();
-}
-
-fn a_private_page_of_the_huge_pool_is_written() {
-    in_the_huge_pool("st_kind_pool", libc::MAP_PRIVATE);
-}
-
-fn a_shared_page_of_the_huge_pool_is_written() {
-    in_the_huge_pool("st_kind_sharedpool", libc::MAP_SHARED);
 }

@@ -13,9 +13,8 @@ use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::{os, profile, wait};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use crate::kit::wait;
+use crate::kit::{os, profile};
 
 tests!("in_place":
     all_lengths_are_stored_as_they_are,
@@ -39,24 +38,20 @@ fn payload(number: u32, length: usize) -> Vec<u8> {
 }
 
 fn all_lengths_are_stored_as_they_are() {
-    let event = Event::new("st_ip_lengths u32 a");
-    let tracer = TraceInstance::instance("st_ip_lengths");
-    tracer.enable(&event.name);
-    for length in (510..516)
-        .chain(1020..1040)
-        .chain([2000, 2001, 3000, 4000, 4003])
-    {
-        let payload = payload(7, length);
-        assert_eq!(event.write(&payload), Ok(4 + length));
-        assert_eq!(tracer.take_payloads(&event.name, length), [payload]);
-        let one = [&event.index.to_ne_bytes()[..], &self::payload(8, length)].concat();
+    let traced = Traced::new("st_ip_lengths u32 a");
+    let event = &traced.event;
+    let lengths = (510..516).chain(1020..1040);
+    for length in lengths.chain([2000, 2001, 3000, 4000, 4003]) {
+        let sent = payload(7, length);
+        assert_eq!(event.write(&sent), Ok(4 + length));
+        assert_eq!(traced.recorded(length), [sent]);
+        let one = [&event.index.to_ne_bytes()[..], &payload(8, length)].concat();
         let written = os::write_from(&event.data.file, one.as_ptr() as u64, one.len());
         assert_eq!(written, Ok(one.len()), "in one part");
-        assert_eq!(tracer.take_payloads(&event.name, length), [&one[4..]]);
+        assert_eq!(traced.recorded(length), [&one[4..]]);
     }
     assert_eq!(profile::missed(&event.name), (0, 0));
     assert_eq!(profile::refused(&event.name), 0);
-    tracer.disable(&event.name);
 }
 
 /// A payload with a location of `size` bytes, which begin `offset` bytes behind the location.
@@ -68,9 +63,8 @@ fn located(offset: u32, size: u32, length: usize) -> Vec<u8> {
 
 fn a_wrong_location_leaves_nothing() {
     const LENGTH: usize = 2004;
-    let event = Event::new("st_ip_location __rel_loc u8[] a");
-    let tracer = TraceInstance::instance("st_ip_location");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_location __rel_loc u8[] a");
+    let event = &traced.event;
     let good = located(0, 2000, LENGTH);
     assert_eq!(event.write(&good), Ok(4 + LENGTH));
     for (count, (offset, size)) in [(0, 2001), (1, 2000), (2001, 1), (0, 0xffff)]
@@ -82,18 +76,13 @@ fn a_wrong_location_leaves_nothing() {
         assert_eq!(profile::refused(&event.name), 1 + count as u64);
         assert_eq!(event.write(&good), Ok(4 + LENGTH));
     }
-    assert_eq!(
-        tracer.take_payloads(&event.name, LENGTH),
-        [(); 5].map(|()| good.clone())
-    );
+    assert_eq!(traced.recorded(LENGTH), [(); 5].map(|()| good.clone()));
     assert_eq!(profile::missed(&event.name), (0, 0));
-    tracer.disable(&event.name);
 }
 
 fn memory_that_cannot_be_read_leaves_nothing() {
-    let event = Event::new("st_ip_unreadable u32 a");
-    let tracer = TraceInstance::instance("st_ip_unreadable");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_unreadable u32 a");
+    let event = &traced.event;
     let pages = Mapping::new(2);
     pages.put(PAGE - 2000, &event.index.to_ne_bytes());
     pages.protect_from(PAGE, libc::PROT_NONE);
@@ -103,9 +92,8 @@ fn memory_that_cannot_be_read_leaves_nothing() {
         let written = os::write_from(&event.data.file, from, length);
         assert_eq!(written, Err(Errno::EFAULT), "{length}");
     }
-    assert_eq!(tracer.take_payloads(&event.name, 1996).len(), 1);
+    assert_eq!(traced.recorded(1996).len(), 1);
     assert_eq!(profile::refused(&event.name), 3);
-    tracer.disable(&event.name);
 }
 
 /// The kernel cuts a longer write to 2 GB less a page.
@@ -113,7 +101,7 @@ fn more_than_a_call_takes_is_too_large() {
     let traced = Traced::new("st_ip_longest u32 a");
     let event = &traced.event;
     let page = Mapping::kept(1);
-    page.word(0).store(event.index, Ordering::Relaxed);
+    page.set(0, event.index);
     let (file, address, most) = (&event.data.file, page.address(), 0x7fff_f000);
     for length in [most, most + 1, 3 << 30] {
         let written = os::write_from(file, address, length);
@@ -125,9 +113,8 @@ fn more_than_a_call_takes_is_too_large() {
 }
 
 fn memory_that_was_never_touched_is_read() {
-    let event = Event::new("st_ip_untouched u32 a");
-    let tracer = TraceInstance::instance("st_ip_untouched");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_untouched u32 a");
+    let event = &traced.event;
     for _ in 0..50 {
         let pages = Mapping::new(2);
         pages.put(PAGE - 8, &event.index.to_ne_bytes());
@@ -135,30 +122,23 @@ fn memory_that_was_never_touched_is_read() {
         // The second page is faulted in when the kernel reads it.
         let from = pages.address() + PAGE as u64 - 8;
         assert_eq!(os::write_from(&event.data.file, from, 3008), Ok(3008));
-        let stored = tracer.take_payloads(&event.name, 3004);
+        let stored = traced.recorded(3004);
         assert_eq!(stored, [[&7_u32.to_ne_bytes()[..], &[0; 3000]].concat()]);
     }
     assert_eq!(profile::missed(&event.name), (0, 0));
     assert_eq!(profile::refused(&event.name), 0);
-    tracer.disable(&event.name);
 }
 
 /// While one write waits for a page, the event is toggled, and records of it are stored.
 fn memory_that_comes_late_holds_up_one_write() {
-    let event = Event::new("st_ip_late u32 a");
-    let tracer = TraceInstance::instance("st_ip_late");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_late u32 a");
+    let event = &traced.event;
     let mut stuck = child::fork(|line| {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         faults.send(line, &page);
-        let payload = (page.address(), 2000);
-        let index = (&raw const event.index as u64, 4);
-        assert_eq!(
-            os::writev_from(&event.data.file, &[index, payload]),
-            Ok(2004)
-        );
+        let parts = [(&raw const event.index as u64, 4), (page.address(), 2000)];
+        assert_eq!(os::writev_from(&event.data.file, &parts), Ok(2004));
         std::mem::forget(faults);
     });
     let (faults, page) = Userfault::of_child(&mut stuck);
@@ -168,79 +148,68 @@ fn memory_that_comes_late_holds_up_one_write() {
     for number in 0..3 {
         let payload = payload(number, 2000);
         assert_eq!(event.write(&payload), Ok(2004));
-        assert_eq!(tracer.take_payloads(&event.name, 2000), [payload]);
-        tracer.disable(&event.name);
-        event.wait_clear();
-        tracer.enable(&event.name);
+        assert_eq!(traced.recorded(2000), [payload]);
+        traced.detach();
+        traced.tracer.enable(&event.name);
         event.wait_set();
     }
     faults.fill(page, 9);
     stuck.join();
-    let stored = tracer.take_payloads(&event.name, 2000);
-    assert_eq!(stored[0][..4], 9_u32.to_ne_bytes());
-    tracer.disable(&event.name);
+    assert_eq!(traced.recorded(2000)[0][..4], 9_u32.to_ne_bytes());
 }
 
 fn a_full_array_of_characters_ends() {
     const LENGTH: usize = 2000;
-    let event = Event::new("st_ip_chars char[1000] a; char[1000] b");
-    let tracer = TraceInstance::instance("st_ip_chars");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_chars char[1000] a; char[1000] b");
+    let event = &traced.event;
     let sent = [b'x'; LENGTH];
     assert_eq!(event.write(&sent), Ok(4 + LENGTH));
-    let lines = tracer.lines(&event.name);
+    let lines = traced.tracer.lines(&event.name);
     let text = "x".repeat(1000);
     assert_eq!(lines, [format!("st_ip_chars: a={text} b={text}")]);
-    let stored = tracer.take_payloads(&event.name, LENGTH + 1);
+    let stored = traced.recorded(LENGTH + 1);
     assert_eq!(stored, [[&sent[..], &[0]].concat()]);
-    tracer.disable(&event.name);
 }
 
 fn a_string_that_needs_a_nul_gets_one() {
     const LENGTH: usize = 2004;
-    let event = Event::new("st_ip_nul __rel_loc char[] a");
-    let tracer = TraceInstance::instance("st_ip_nul");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_nul __rel_loc char[] a");
+    let event = &traced.event;
     // An empty string at the end of the record.
     let bytes = located(2000, 0, LENGTH);
     assert_eq!(event.write(&bytes), Ok(4 + LENGTH));
-    let stored = tracer.take_payloads(&event.name, LENGTH + 1);
+    let stored = traced.recorded(LENGTH + 1);
     assert_eq!(stored, [[&bytes[..], &[0]].concat()]);
-    tracer.disable(&event.name);
 }
 
 fn filters_triggers_and_processes_are_obeyed() {
-    let event = Event::new("st_ip_filter u32 a");
-    let tracer = TraceInstance::instance("st_ip_filter");
-    tracer.enable(&event.name);
+    let traced = Traced::new("st_ip_filter u32 a");
+    let (event, tracer) = (&traced.event, &traced.tracer);
     // Writes four records. Returns the numbers of those that are stored.
     let stored = || -> Vec<u8> {
         for number in 0..4 {
             assert_eq!(event.write(&payload(number, 2000)), Ok(2004));
         }
-        let payloads = tracer.take_payloads(&event.name, 2000);
+        let payloads = traced.recorded(2000);
         payloads.iter().map(|payload| payload[0]).collect()
     };
-    tracer.set(&event.name, "filter", "a > 1").unwrap();
+    let set = |file, value: &str| tracer.set(&event.name, file, value).unwrap();
+    set("filter", "a > 1");
     assert_eq!(stored(), [2, 3]);
-    tracer.set(&event.name, "filter", "0").unwrap();
+    set("filter", "0");
     assert_eq!(stored(), [0, 1, 2, 3]);
-    let trigger = "hist:keys=a if a == 3";
-    tracer.set(&event.name, "trigger", trigger).unwrap();
+    set("trigger", "hist:keys=a if a == 3");
     assert_eq!(stored(), [0, 1, 2, 3]);
     let hist = tracer.get(&event.name, "hist");
     assert!(hist.contains("Hits: 1"), "{hist}");
-    let remove = format!("!{trigger}");
-    tracer.set(&event.name, "trigger", &remove).unwrap();
+    set("trigger", "!hist:keys=a if a == 3");
     // A trigger that does not read the record.
     let other = Event::new("st_ip_other u32 a");
-    let trigger = "enable_event:user_events:st_ip_other";
-    tracer.set(&event.name, "trigger", trigger).unwrap();
+    set("trigger", "enable_event:user_events:st_ip_other");
     assert_eq!(stored(), [0, 1, 2, 3]);
     assert_eq!(other.write(&[7; 4]), Ok(8));
     assert_eq!(tracer.take_payloads(&other.name, 4), [[7; 4]]);
-    let remove = format!("!{trigger}");
-    tracer.set(&event.name, "trigger", &remove).unwrap();
+    set("trigger", "!enable_event:user_events:st_ip_other");
     tracer.disable(&other.name);
     tracer.control("set_event_pid", "1");
     assert_eq!(stored(), [0; 0]);
@@ -248,82 +217,74 @@ fn filters_triggers_and_processes_are_obeyed() {
     tracer.control("tracing_on", "0");
     assert_eq!(stored(), [0; 0]);
     assert_eq!(profile::missed(&event.name), (4, 0), "while it is off");
-    tracer.disable(&event.name);
 }
 
 fn several_consumers_get_the_same() {
     let event = Event::new("st_ip_several u32 a; __rel_loc u8[] b");
     let tracers = ["st_ip_several1", "st_ip_several2"].map(TraceInstance::instance);
-    for tracer in &tracers {
-        tracer.enable(&event.name);
-    }
+    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
     let mut sent = payload(5, 3000);
-    sent[4..8].copy_from_slice(&location(0, 2993));
-    assert_eq!(event.write(&sent), Err(Errno::EFAULT));
-    sent[4..8].copy_from_slice(&location(0, 2992));
-    assert_eq!(event.write(&sent), Ok(3004));
-    for tracer in &tracers {
-        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
-    }
+    let mut located = |size| {
+        sent[4..8].copy_from_slice(&location(0, size));
+        sent.clone()
+    };
+    assert_eq!(event.write(&located(2993)), Err(Errno::EFAULT));
+    let sent = located(2992);
+    let write = || assert_eq!(event.write(&sent), Ok(3004));
+    let all_have_it = |tracers: &[TraceInstance]| {
+        for tracer in tracers {
+            assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
+        }
+    };
+    write();
+    all_have_it(&tracers);
     for (tracer, missed) in tracers.iter().zip([1, 2]) {
         tracer.control("tracing_on", "0");
-        assert_eq!(event.write(&sent), Ok(3004));
+        write();
         assert_eq!(profile::missed(&event.name), (missed, 0));
         tracer.control("tracing_on", "1");
     }
-    for tracer in &tracers {
-        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
-    }
+    all_have_it(&tracers);
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    assert_eq!(event.write(&sent), Ok(3004));
-    for tracer in &tracers {
-        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
-        tracer.disable(&event.name);
-    }
+    write();
+    all_have_it(&tracers);
     let taken = perf.take();
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].payload(3000), sent);
-    tracers[0].enable(&event.name);
-    assert_eq!(event.write(&sent), Ok(3004));
+    tracers[1].disable(&event.name);
+    write();
     assert_eq!(perf.take().len(), 1, "perf and one instance");
-    assert_eq!(tracers[0].take_payloads(&event.name, 3000), [&sent[..]]);
-    tracers[0].disable(&event.name);
+    all_have_it(&tracers[..1]);
 }
 
 /// While a filter is set, the trace core collects a record in a separate buffer: a discarded record
 /// has to be discarded from the buffer where it was begun.
 fn wrong_records_beside_changing_filters() {
     const ROUNDS: usize = 300;
-    let event = Event::new("st_ip_storm __rel_loc u8[] a; u32 b");
-    let tracer = TraceInstance::instance("st_ip_storm");
-    tracer.enable(&event.name);
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                for filter in ["b == 1", "0"] {
-                    tracer.set(&event.name, "filter", filter).unwrap();
-                }
-            }
-        });
+    let traced = Traced::new("st_ip_storm __rel_loc u8[] a; u32 b");
+    let event = &traced.event;
+    let filter = |filter| traced.tracer.set(&event.name, "filter", filter).unwrap();
+    let write = |size| {
+        let mut bytes = located(4, size, 1208);
+        bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
+        event.write(&bytes)
+    };
+    let change = || {
+        filter("b == 1");
+        filter("0");
+    };
+    wait::beside(change, || {
         for _ in 0..ROUNDS {
-            let mut bytes = located(4, 1200, 1208);
-            bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
-            assert_eq!(event.write(&bytes), Ok(1212));
-            bytes[..4].copy_from_slice(&location(4, 1201));
-            assert_eq!(event.write(&bytes), Err(Errno::EFAULT));
+            assert_eq!(write(1200), Ok(1212));
+            assert_eq!(write(1201), Err(Errno::EFAULT));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
-    assert_eq!(tracer.take_payloads(&event.name, 1208).len(), ROUNDS);
+    assert_eq!(traced.recorded(1208).len(), ROUNDS);
     assert_eq!(profile::refused(&event.name), ROUNDS as u64);
     // The separate buffer is free again: a record that a filter drops leaves no trace.
-    tracer.set(&event.name, "filter", "b == 2").unwrap();
-    let mut bytes = located(4, 1200, 1208);
-    bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
+    filter("b == 2");
     for _ in 0..100 {
-        assert_eq!(event.write(&bytes), Ok(1212));
+        assert_eq!(write(1200), Ok(1212));
     }
-    assert!(tracer.take_payloads(&event.name, 1208).is_empty());
-    tracer.disable(&event.name);
+    assert!(traced.recorded(1208).is_empty());
 }

@@ -23,10 +23,7 @@ use std::process::Command;
 const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
 
 tests!("io_uring":
-    by_io_uring.needs_path(PATH),
-    writes_by_a_worker.needs_path(PATH),
-    writes_by_a_thread_that_polls.needs_path(PATH),
-    writes_to_a_file_that_the_ring_holds.needs_path(PATH),
+    writes_by_any_task_have_the_results_of_write.needs_path(PATH),
     a_file_that_a_ring_holds_keeps_its_events.needs_path(PATH),
     nothing_but_writes_is_possible.needs_path(PATH),
     splicing_to_the_file_is_einval,
@@ -82,19 +79,11 @@ fn writes(by: By, is_held: bool) {
         ring.page.put(0, &1000u32.to_ne_bytes());
         assert_eq!(write(how, 12), Err(Errno::ENOENT), "{by:?} {how:?}");
         // A location behind the end.
-        let beyond = [
-            &event.index.to_ne_bytes()[..],
-            &[0; 4],
-            &location(9, 1),
-            b"\0",
-        ]
-        .concat();
+        let index = event.index.to_ne_bytes();
+        let beyond = [&index[..], &[0; 4], &location(9, 1), b"\0"].concat();
         ring.page.put(0, &beyond);
-        assert_eq!(
-            write(how, beyond.len()),
-            Err(Errno::EFAULT),
-            "{by:?} {how:?}"
-        );
+        let written = write(how, beyond.len());
+        assert_eq!(written, Err(Errno::EFAULT), "{by:?} {how:?}");
     }
     assert!(traced.recorded(11).is_empty(), "{by:?}");
     traced.tracer.disable(&event.name);
@@ -113,50 +102,35 @@ fn writes(by: By, is_held: bool) {
     traced.only_this_is_recorded(&payloads()[0]);
 }
 
-fn by_io_uring() {
-    writes(By::Caller, false);
-    wait_gone("st_uring");
+fn writes_by_any_task_have_the_results_of_write() {
+    for by in [By::Caller, By::Worker, By::Poller] {
+        for is_held in [false, true] {
+            writes(by, is_held);
+            wait_gone("st_uring");
+        }
+    }
     let data = Data::open();
     assert_eq!(Ring::new().write_no_parts(&data.file), Err(Errno::EFAULT));
 }
 
-fn writes_by_a_worker() {
-    writes(By::Worker, false);
-    wait_gone("st_uring");
-}
-
-fn writes_by_a_thread_that_polls() {
-    writes(By::Poller, false);
-    wait_gone("st_uring");
-}
-
-fn writes_to_a_file_that_the_ring_holds() {
-    for by in [By::Caller, By::Worker, By::Poller] {
-        writes(by, true);
-        wait_gone("st_uring");
-    }
-}
-
 /// The program has closed the file, and can write to it only by the ring.
 fn a_file_that_a_ring_holds_keeps_its_events() {
+    const NAME: &str = "st_uring_held";
     let ring = Ring::new();
-    let Event {
-        data, index, page, ..
-    } = Event::new("st_uring_held u32 a");
-    ring.hold(&data.file);
-    data.unregister_bit(page.address(), 0).unwrap();
-    drop(data);
-    stays("st_uring_held");
-    let tracer = TraceInstance::instance("st_uring_held");
-    tracer.enable("st_uring_held");
-    let record = [index.to_ne_bytes(), [3; 4]].concat();
-    ring.page.put(0, &record);
+    let event = Event::new("st_uring_held u32 a");
+    ring.hold(&event.data.file);
+    ring.page.set(0, event.index);
+    ring.page.put(4, &[3; 4]);
+    event.end();
+    stays(NAME);
+    let tracer = TraceInstance::instance(NAME);
+    tracer.enable(NAME);
     assert_eq!(ring.write_held(How::Write, 8), Ok(8));
-    assert_eq!(tracer.take_payloads("st_uring_held", 4), [[3; 4]]);
-    tracer.disable("st_uring_held");
-    stays("st_uring_held");
+    assert_eq!(tracer.take_payloads(NAME, 4), [[3; 4]]);
+    tracer.disable(NAME);
+    stays(NAME);
     ring.let_go();
-    wait_gone("st_uring_held");
+    wait_gone(NAME);
     assert_eq!(ring.write_held(How::Write, 8), Err(Errno::EBADF));
 }
 
@@ -228,22 +202,18 @@ fn a_passed_file_keeps_its_indices() {
         assert_eq!(own.write(0, &[9; 4]), Err(Errno::EBADF));
         // An event registered here gets the next index, for all users of the file.
         assert_eq!(register(&passed, "st_pass_two", 1), Ok(1));
-        line.say(Word::Registered);
-        line.hear(Word::Write);
+        line.ask(Word::Registered, Word::Write);
         assert_eq!(passed.write(1, &[2; 4]), Ok(8));
         assert_eq!(register(&passed, "st_pass_one", 2), Ok(0));
-        line.say(Word::Written);
-        line.hear(Word::End);
+        line.ask(Word::Written, Word::End);
     });
     let tracer = TraceInstance::instance("st_pass");
     tracer.enable("st_pass_one");
     send_file(&here, &data.file);
-    child.line.say(Word::Take);
-    child.line.hear(Word::Registered);
+    child.line.ask(Word::Take, Word::Registered);
     tracer.enable("st_pass_two");
     assert_eq!(data.write(1, &[3; 4]), Ok(8));
-    child.line.say(Word::Write);
-    child.line.hear(Word::Written);
+    child.line.ask(Word::Write, Word::Written);
     let lines = ["st_pass_one", "st_pass_two"].map(|event| tracer.lines(event));
     let line = |event: &str, a: &str| format!("{event}: a={a}");
     let one = line("st_pass_one", "0x1010101 (16843009)");
@@ -263,6 +233,18 @@ fn a_passed_file_keeps_its_indices() {
     wait_gone("st_pass_two");
 }
 
+/// Receives a file, and writes a record of its first event.
+fn write_by_a_received_file(from: &UnixStream, name: &str) -> Data {
+    let received = Data {
+        file: receive_file(from),
+    };
+    let tracer = TraceInstance::instance(name);
+    tracer.enable(name);
+    assert_eq!(received.write(0, &[5; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(name, 4), [[5; 4]]);
+    received
+}
+
 /// The only reference to the file is in a socket's queue.
 fn a_file_that_is_being_passed_keeps_its_events() {
     let (here, there) = UnixStream::pair().unwrap();
@@ -272,14 +254,7 @@ fn a_file_that_is_being_passed_keeps_its_events() {
     });
     sender.join();
     stays("st_pass_queue");
-    let received = Data {
-        file: receive_file(&there),
-    };
-    let tracer = TraceInstance::instance("st_pass_queue");
-    tracer.enable("st_pass_queue");
-    assert_eq!(received.write(0, &[5; 4]), Ok(8));
-    assert_eq!(tracer.take_payloads("st_pass_queue", 4), [[5; 4]]);
-    tracer.disable("st_pass_queue");
+    let received = write_by_a_received_file(&there, "st_pass_queue");
     // Back into the queue, and freed with the sockets.
     send_file(&here, &received.file);
     drop(received);
@@ -290,26 +265,18 @@ fn a_file_that_is_being_passed_keeps_its_events() {
 
 fn a_passed_file_outlives_its_sender() {
     let (here, there) = UnixStream::pair().unwrap();
-    let mut sender = child::fork(|line| {
+    let sender = child::fork_until(Word::Sent, |line| {
         let event = Event::new("st_pass_killed u32 a");
         send_file(&here, &event.data.file);
         line.say(Word::Sent);
         line.wait_for_kill();
     });
-    sender.line.hear(Word::Sent);
-    let received = Data {
-        file: receive_file(&there),
-    };
     sender.kill();
+    let received = write_by_a_received_file(&there, "st_pass_killed");
     stays("st_pass_killed");
     let page = Mapping::kept(1);
     let again = received.register_text("st_pass_killed u32 a", page.address(), 0);
     assert_eq!(again, Ok(0));
-    let tracer = TraceInstance::instance("st_pass_killed");
-    tracer.enable("st_pass_killed");
-    assert_eq!(received.write(0, &[6; 4]), Ok(8));
-    assert_eq!(tracer.take_payloads("st_pass_killed", 4), [[6; 4]]);
-    tracer.disable("st_pass_killed");
     drop(received);
     stays("st_pass_killed");
 }
@@ -318,15 +285,14 @@ fn a_passed_file_outlives_its_sender() {
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
     let (mut output, input) = os::pipe().unwrap();
-    let mut parent = child::fork(|line| {
+    let mut parent = child::fork_until(Word::Registered, |line| {
         let other = Event::new("st_pass_first u32 a");
         let page = Mapping::kept(1);
         let data = &other.data;
         let index = data.register_text("st_pass_exec u32 a", page.address(), 0);
         assert_eq!(index, Ok(1));
         os::keep_at_exec(&data.file);
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
+        line.ask(Word::Registered, Word::Exec);
         let write = format!(
             "printf '\\001\\000\\000\\000abcd' >&{}; echo written; read word",
             data.file.as_raw_fd()
@@ -339,7 +305,6 @@ fn a_file_kept_at_exec_keeps_its_indices() {
             .exec();
         panic!("exec: {error}");
     });
-    parent.line.hear(Word::Registered);
     tracer.enable("st_pass_exec");
     parent.line.say(Word::Exec);
     let mut word = [0; 8];

@@ -179,6 +179,7 @@ fn the_same_format_gets_its_number_again() {
             let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
             Event {
                 name: tracefs::formats_of("st_kn_format").remove(0),
+                text: text.into(),
                 data,
                 page,
                 index: index.unwrap(),

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 tests!("large_sets":
     a_process_that_is_killed_while_it_copies_one_goes_at_once.limit(400),
-    the_time_to_give_one_up_grows_with_its_bits.lengthy().limit(600),
 );
 
 const EVENT: &str = "st_large";
@@ -31,25 +30,19 @@ fn with_bits(bits: usize) -> Child {
         }
         line.say(Word::Registered);
         loop {
-            let word = line.listen();
-            match word {
-                // Once the child runs, it has inherited the set.
-                Word::Copy => {
-                    let mut child = child::fork(|line| {
-                        line.say(Word::Runs);
-                        line.wait_for_kill();
-                    });
-                    child.line.hear(Word::Runs);
-                    line.say(Word::Copying);
-                    let address = pages.end() - 4;
-                    let result = data.register_text(TEXT, address, 0);
-                    result.expect("register");
-                    data.unregister_bit(address, 0).expect("unregister");
-                    drop(child);
-                }
-                word => panic!("told to {word:?}"),
-            }
-            line.say(word);
+            line.hear(Word::Copy);
+            // Once the child runs, it has inherited the set.
+            let child = child::fork_until(Word::Runs, |line| {
+                line.say(Word::Runs);
+                line.wait_for_kill();
+            });
+            line.say(Word::Copying);
+            let address = pages.end() - 4;
+            let result = data.register_text(TEXT, address, 0);
+            result.expect("register");
+            data.unregister_bit(address, 0).expect("unregister");
+            drop(child);
+            line.say(Word::Copy);
         }
     });
     child.line.hear(Word::Registered);
@@ -68,19 +61,11 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     let (mut whole, mut killed) = ([Duration::ZERO; 3], [Duration::ZERO; 3]);
     for (whole, killed) in whole.iter_mut().zip(&mut killed) {
         let mut process = with_bits(BITS);
-        let mut begin = || {
-            process.line.say(Word::Copy);
-            process.line.hear(Word::Copying);
-            Instant::now()
-        };
-        let start = begin();
+        process.line.ask(Word::Copy, Word::Copying);
+        let start = Instant::now();
         process.line.hear(Word::Copy);
         *whole = start.elapsed();
-        let mut begin = || {
-            process.line.say(Word::Copy);
-            process.line.hear(Word::Copying);
-        };
-        begin();
+        process.line.ask(Word::Copy, Word::Copying);
         sleep(*whole / 10);
         let start = Instant::now();
         os::kill(process.pid, libc::SIGKILL).expect("kill");
@@ -95,29 +80,5 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     assert!(
         killed <= whole / 2,
         "went after {killed:?}, a copy takes {whole:?}"
-    );
-}
-
-/// Returns the time from the kill to the end of the event.
-fn time_to_give_up(bits: usize) -> Duration {
-    let times = [(); 3].map(|()| {
-        let process = with_bits(bits);
-        let start = Instant::now();
-        process.kill();
-        wait_gone(EVENT);
-        start.elapsed()
-    });
-    median(times)
-}
-
-fn the_time_to_give_one_up_grows_with_its_bits() {
-    const BITS: usize = 20_000;
-    let (few, many) = (time_to_give_up(BITS), time_to_give_up(4 * BITS));
-    println!("  # {BITS} bits are given up in {few:?}, four times as many in {many:?}");
-    // A quadratic cost would be sixteen times as high.
-    let most = few.mul_f64(9.0);
-    assert!(
-        many <= most,
-        "{BITS} bits in {few:?}, four times as many in {many:?}"
     );
 }

@@ -8,67 +8,53 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::os;
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::traced::Traced;
+use crate::kit::tracefs;
 
 tests!("lifetime":
     ids_are_not_mixed_up_when_events_come_and_go,
     made_again_while_it_goes,
-    made_again_with_other_fields_while_it_goes,
     goes_at_once_if_its_first_bit_cannot_be_written,
     has_no_bit_if_its_index_cannot_be_told,
 );
 
 fn ids_are_not_mixed_up_when_events_come_and_go() {
-    let keep = Event::new("st_life_keep u32 a");
-    let id = keep.id();
-    let tracer = TraceInstance::instance("st_life_keep");
-    tracer.enable(&keep.name);
+    let keep = Traced::new("st_life_keep u32 a");
+    let id = keep.event.id();
     for i in 0..20u32 {
         let event = Event::new("st_life_come u32 a");
         assert_ne!(event.id(), id);
-        tracer.enable(&event.name);
+        keep.tracer.enable(&event.name);
         event.write(&[0xff; 4]).unwrap();
-        keep.write(&i.to_ne_bytes()).unwrap();
-        tracer.disable(&event.name);
-        event.unregister().unwrap();
-        drop(event);
+        keep.event.write(&i.to_ne_bytes()).unwrap();
+        keep.tracer.disable(&event.name);
+        event.end();
         wait_gone("st_life_come");
     }
-    assert_eq!(keep.id(), id);
+    assert_eq!(keep.event.id(), id);
     // In the order of CPUs, not of time.
-    let mut got = tracer.take_payloads(&keep.name, 4);
+    let mut got = keep.recorded(4);
     got.sort();
     let want: Vec<_> = (0..20u32).map(u32::to_ne_bytes).collect();
     assert_eq!(got, want);
-    tracer.disable(&keep.name);
 }
 
+/// Registered again as fast as possible after its last use ended, whether the work queue has
+/// removed it yet or not: it is either the old event or a new one, never an error and never one
+/// that goes away under its user. Nor does an unused event block its name for other fields.
 fn made_again_while_it_goes() {
-    // Registered again as fast as possible after its last use ended: it is either the old event
-    // or a new one, never an error and never one that goes away under its user.
-    let top = TraceInstance::top();
     for round in 0..50 {
-        let event = Event::new("st_life_race u32 a");
-        event.unregister().unwrap();
-        drop(event);
+        Event::new("st_life_race u32 a").end();
         let event = Event::new("st_life_race u32 a");
         assert!(tracefs::event_exists("st_life_race"), "round {round}");
         if round % 10 == 0 {
-            top.enable("st_life_race");
-            event.wait_set();
+            event.follows(true);
             assert_eq!(event.write(&[0; 4]), Ok(8), "round {round}");
-            top.disable("st_life_race");
+            event.switch(false);
         }
-        event.unregister().unwrap();
-    }
-}
-
-fn made_again_with_other_fields_while_it_goes() {
-    // An unused event does not block its name, whether the work queue has removed it yet or not.
-    for _ in 0..50 {
+        event.end();
         for fields in ["u32 a", "u64 a"] {
-            let event = Event::new(&format!("st_life_fields {fields}"));
-            event.unregister().unwrap();
+            Event::new(&format!("st_life_fields {fields}")).end();
         }
     }
 }

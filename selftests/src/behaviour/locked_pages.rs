@@ -9,15 +9,14 @@
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{repair_pending, Event};
+use crate::kit::event::{wait_repaired, Event};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::setting::allow_long_sleep;
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
-use std::sync::atomic::Ordering;
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
@@ -42,33 +41,26 @@ fn lacks_locked_pages() -> Option<String> {
 const EVENT: &str = "st_locked_page";
 const TEXT: &str = "st_locked_page u32 a";
 
-fn open() -> File {
-    let file = File::options().read(true).write(true).open(fuse::path(0));
-    file.expect("open a file")
-}
-
 /// In a child: maps a page of a file, has an enabled event, and follows the test's messages. Any
 /// thread of the process may have to wait for the page, so another process makes the server answer.
 fn serve(line: &mut Line) {
-    let file = open();
-    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let file = fuse::open();
+    let page = Mapping::of_shared(&file, 1);
     let event = Event::new(TEXT);
-    TraceInstance::top().enable(&event.name);
+    event.switch(true);
     event.wait_set();
-    let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
-    let register = || {
-        let result = event.data.register_text(TEXT, page.address(), 0);
-        assert_eq!(result, Ok(event.index));
-    };
+    let bit = || page.get(0) & 1 != 0;
+    let register = || event.add_bit(page.address(), 0);
     let unregister = || {
         let result = event.data.unregister_bit(page.address(), 0);
         assert_eq!(result, Ok(()));
     };
     line.say(Word::Ready);
     loop {
-        match line.listen() {
+        let word = line.listen();
+        match word {
             Word::TouchAndRegister => {
-                page.word(64).store(1, Ordering::Relaxed);
+                page.set(64, 1);
                 register();
             }
             Word::SeeItSetAndUnregister => {
@@ -82,27 +74,22 @@ fn serve(line: &mut Line) {
             }
             // The page is not mapped, so the first pin fails, and the kernel faults the page in.
             Word::DropAndUnregister => {
-                page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                page.discard();
                 unregister();
             }
             Word::SeeItClear => assert!(!bit()),
             Word::End => return,
             word => panic!("told to {word:?}"),
         }
-        line.say(Word::Done);
+        line.say(word);
     }
-}
-
-fn tell(user: &mut Child, word: Word) {
-    user.line.say(word);
-    user.line.hear(Word::Done);
 }
 
 /// Sends `word` to the process, and stalls it at its `times`th pin of the page until another task
 /// has locked the page. Returns whether this was in time.
 fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) -> bool {
-    wait::until("all bits to be written", || !repair_pending(user.pid));
-    let file = open();
+    wait_repaired(user.pid);
+    let file = fuse::open();
     server.drop_at_open();
     server.hold(Request::Write);
     let mut opener = child::fork(|line| {
@@ -124,7 +111,7 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
     drop(released);
-    user.line.hear(Word::Done);
+    user.line.hear(word);
     opener.join();
     was_locked
 }
@@ -132,18 +119,18 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
 /// Sends `word` to the process, and stalls it at its first pin of the page, which is written back
 /// and dropped meanwhile. Returns whether this was in time.
 fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
-    wait::until("all bits to be written", || !repair_pending(user.pid));
-    let file = open();
+    wait_repaired(user.pid);
+    let file = fuse::open();
     server.drop_at_open();
     let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
     user.line.say(word);
     wait::until("the page to be asked for", || stalled.times() >= 1);
     file.sync_all().expect("fsync");
-    drop(open());
+    drop(fuse::open());
     let was_dropped = stalled.is_not_over();
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
-    user.line.hear(Word::Done);
+    user.line.hear(word);
     was_dropped
 }
 
@@ -172,16 +159,16 @@ fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
 fn a_bit_that_is_set_is_not_lost() {
     retry_round(|user, server| {
         let was_locked = beside_a_lock(user, server, Word::TouchAndRegister, 1);
-        tell(user, Word::SeeItSetAndUnregister);
+        user.tell(Word::SeeItSetAndUnregister);
         was_locked
     });
 }
 
 fn a_bit_that_is_cleared_does_not_come_back() {
     retry_round(|user, server| {
-        tell(user, Word::RegisterAndStore);
+        user.tell(Word::RegisterAndStore);
         let was_locked = beside_a_lock(user, server, Word::DropAndUnregister, 2);
-        tell(user, Word::SeeItClear);
+        user.tell(Word::SeeItClear);
         was_locked
     });
 }
@@ -190,7 +177,7 @@ fn a_bit_that_is_cleared_does_not_come_back() {
 fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
     retry_round(|user, server| {
         let was_dropped = beside_a_drop(user, server, Word::TouchAndRegister);
-        tell(user, Word::SeeItSetAndUnregister);
+        user.tell(Word::SeeItSetAndUnregister);
         was_dropped
     });
 }

@@ -4,21 +4,21 @@
 //! belongs to an address, whatever is mapped there.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Unregister};
+use crate::kit::abi::Data;
 use crate::kit::child::{self, Word};
 use crate::kit::dynamic::Probe;
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone, Event};
-use crate::kit::fork_tree::toggle;
+use crate::kit::event::{settle, wait_gone, Event};
 use crate::kit::memory::{self, Mapping, DROPPABLE, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::stall;
-use crate::kit::swap::Swap;
+use crate::kit::swap::{self, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{machine, os, wait};
 use std::fs::File;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,8 +26,6 @@ use std::time::{Duration, Instant};
 tests!("mappings":
     a_page_that_moves_away_is_not_written_where_it_went,
     a_page_that_moves_away_and_leaves_another_is_written_where_it_was,
-    a_page_that_moves_away_and_back_follows,
-    a_page_that_moves_to_the_word_is_written,
     a_moved_page_that_is_unregistered_is_left_alone,
     a_locked_page_follows,
     a_locked_page_that_was_never_touched_is_brought_in,
@@ -65,23 +63,11 @@ fn limit() -> Duration {
 /// The other bits of the word.
 const REST: u32 = 0x5a5a_5a50;
 
-fn own_pid() -> i32 {
-    std::process::id() as i32
-}
-
-/// Waits until no repair is pending: nothing is written after that until the next change.
-#[track_caller]
-fn settle() {
-    wait::until("no repair to be pending", || !repair_pending(own_pid()));
-}
-
 /// Switches the event: the change does not wait for memory.
 #[track_caller]
 fn switch(event: &Event, on: bool) {
     let start = Instant::now();
-    TraceInstance::top()
-        .set(&event.name, "enable", if on { "1" } else { "0" })
-        .unwrap();
+    event.switch(on);
     let took = start.elapsed();
     assert!(took < limit(), "a change of the event took {took:?}");
 }
@@ -96,17 +82,32 @@ fn switch_in_vain(event: &Event) {
     }
 }
 
+/// The same, and the word stays as it is.
+#[track_caller]
+fn leaves_alone(event: &Event, word: &AtomicU32) {
+    let before = word.load(Relaxed);
+    switch_in_vain(event);
+    assert_eq!(word.load(Relaxed), before, "the word has changed");
+}
+
 /// Asserts that the bit follows the event.
 #[track_caller]
 fn follows(event: &Event) {
-    for _ in 0..2 {
-        switch(event, false);
-        event.wait_clear();
-        switch(event, true);
-        event.wait_set();
+    for on in [false, true, false, true, false] {
+        switch(event, on);
+        wait::until("the bit to follow", || event.bit() == on);
     }
-    switch(event, false);
-    event.wait_clear();
+}
+
+/// The same beside a child that has written to its copy of the page.
+#[track_caller]
+fn follows_beside_a_child(event: &Event) {
+    let child = child::fork(|line| {
+        event.page.set(0, REST);
+        line.wait_for_kill();
+    });
+    follows(event);
+    child.kill();
 }
 
 /// Asserts that the bit is not registered any more, and the word belongs to the program.
@@ -114,70 +115,40 @@ fn follows(event: &Event) {
 fn is_forgotten(event: &Event, page: &Mapping) {
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
     for word in [0, REST | 1] {
-        page.word(0).store(word, Relaxed);
+        page.set(0, word);
         for on in [true, false] {
             switch(event, on);
             settle();
-            assert_eq!(page.word(0).load(Relaxed), word);
+            assert_eq!(page.get(0), word);
         }
     }
 }
 
 fn a_page_that_moves_away_is_not_written_where_it_went() {
     let mut event = Event::new("st_map_moved u32 a");
-    event.page.word(0).store(REST, Relaxed);
+    event.page.set(0, REST);
     let moved = event.page.move_away(false);
-    switch_in_vain(&event);
-    assert_eq!(moved.word(0).load(Relaxed), REST);
+    leaves_alone(&event, moved.word(0));
     // The next change is written to the new mapping.
     event.page.map_again();
-    assert_eq!(event.page.word(0).load(Relaxed), 0);
+    assert_eq!(event.page.get(0), 0);
     follows(&event);
-    assert_eq!(moved.word(0).load(Relaxed), REST);
+    assert_eq!(moved.get(0), REST);
     assert_eq!(event.unregister(), Ok(()));
     is_forgotten(&event, &event.page);
 }
 
 fn a_page_that_moves_away_and_leaves_another_is_written_where_it_was() {
     let mut event = Event::new("st_map_left u32 a");
-    event.page.word(0).store(REST, Relaxed);
+    event.page.set(0, REST);
     let moved = event.page.move_away(true);
     switch(&event, true);
     // Without a read of the word, which would fault the page in.
-    wait::until("the kernel to bring a page in", || {
-        event.page.resident() == 1
-    });
+    swap::wait_brought_back(&event.page);
     event.wait_set();
     follows(&event);
-    assert_eq!(event.page.word(0).load(Relaxed), 0);
-    assert_eq!(moved.word(0).load(Relaxed), REST);
-    assert_eq!(event.unregister(), Ok(()));
-}
-
-fn a_page_that_moves_away_and_back_follows() {
-    let mut event = Event::new("st_map_back u32 a");
-    event.page.word(0).store(REST, Relaxed);
-    for on in [true, false, true, false] {
-        let moved = event.page.move_away(false);
-        switch(&event, on);
-        settle();
-        moved.move_to(&mut event.page);
-        // The last change did not reach the page, which was mapped elsewhere.
-        assert_eq!(event.page.word(0).load(Relaxed), REST);
-        follows(&event);
-        assert_eq!(event.page.word(0).load(Relaxed), REST);
-    }
-}
-
-fn a_page_that_moves_to_the_word_is_written() {
-    let mut event = Event::new("st_map_onto u32 a");
-    for rest in [REST, !REST & !1] {
-        let other = Mapping::new(1);
-        other.word(0).store(rest, Relaxed);
-        other.move_to(&mut event.page);
-        follows(&event);
-        assert_eq!(event.page.word(0).load(Relaxed), rest);
-    }
+    assert_eq!(event.page.get(0), 0);
+    assert_eq!(moved.get(0), REST);
     assert_eq!(event.unregister(), Ok(()));
 }
 
@@ -200,13 +171,8 @@ fn a_locked_page_follows() {
     follows(&event);
     assert_eq!(event.page.kilobytes("Locked"), 4);
     // The child's copy of the page is not locked, the parent's page still is.
-    let child = child::fork(|line| {
-        event.page.word(0).store(REST, Relaxed);
-        line.wait_for_kill();
-    });
-    follows(&event);
-    child.kill();
-    assert_eq!(event.page.word(0).load(Relaxed), 0);
+    follows_beside_a_child(&event);
+    assert_eq!(event.page.get(0), 0);
     assert_eq!(event.page.kilobytes("Locked"), 4);
     event.page.unlock();
     follows(&event);
@@ -215,13 +181,11 @@ fn a_locked_page_follows() {
 
 fn a_locked_page_that_was_never_touched_is_brought_in() {
     let event = Event::new("st_map_onfault u32 a");
-    event.page.advise(libc::MADV_DONTNEED).unwrap();
+    event.page.discard();
     event.page.lock(libc::MLOCK_ONFAULT);
     assert_eq!(event.page.resident(), 0);
     switch(&event, true);
-    wait::until("the kernel to bring the page in", || {
-        event.page.resident() == 1
-    });
+    swap::wait_brought_back(&event.page);
     event.wait_set();
     assert_eq!(event.page.kilobytes("Locked"), 4);
     follows(&event);
@@ -229,18 +193,18 @@ fn a_locked_page_that_was_never_touched_is_brought_in() {
 
 fn secret_memory_cannot_register() {
     let file = memory::secret_file(PAGE as u64);
-    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-    for touched in [false, true] {
-        if touched {
-            page.word(0).store(REST, Relaxed);
+    let page = Mapping::of_shared(&file, 1);
+    let data = Data::open();
+    for is_touched in [false, true] {
+        if is_touched {
+            page.set(0, REST);
         }
-        let data = Data::open();
         let result = data.register_text("st_map_secret u32 a", page.address(), 0);
-        assert_eq!(result, Err(Errno::EFAULT));
-        let result = data.unregister(&Unregister::new(page.address(), 0));
-        assert_eq!(result, Err(Errno::ENOENT));
+        assert_eq!(result, Err(Errno::EFAULT), "touched: {is_touched}");
+        let result = data.unregister_bit(page.address(), 0);
+        assert_eq!(result, Err(Errno::ENOENT), "touched: {is_touched}");
     }
-    assert_eq!(page.word(0).load(Relaxed), REST);
+    assert_eq!(page.get(0), REST);
 }
 
 fn secret_memory_in_place_of_the_word_is_left_alone() {
@@ -248,13 +212,12 @@ fn secret_memory_in_place_of_the_word_is_left_alone() {
     let file = memory::secret_file(PAGE as u64);
     event.page.cover(&file, READ_WRITE);
     switch_in_vain(&event);
-    event.page.word(0).store(REST, Relaxed);
-    switch_in_vain(&event);
-    assert_eq!(event.page.word(0).load(Relaxed), REST);
+    event.page.set(0, REST);
+    leaves_alone(&event, event.page.word(0));
     // The process itself can write secret memory, so unregistering clears the bit.
-    event.page.word(0).store(REST | 1, Relaxed);
+    event.page.set(0, REST | 1);
     assert_eq!(event.unregister(), Ok(()));
-    assert_eq!(event.page.word(0).load(Relaxed), REST);
+    assert_eq!(event.page.get(0), REST);
     is_forgotten(&event, &event.page);
 }
 
@@ -263,11 +226,11 @@ fn a_page_of_perf_cannot_register() {
     let page = Mapping::kept(1);
     for protection in [READ_WRITE, READ] {
         perf.cover(&page, protection);
-        let before = page.word(0).load(Relaxed);
+        let before = page.get(0);
         let data = Data::open();
         let result = data.register_text("st_map_perf u32 a", page.address(), 0);
         assert_eq!(result, Err(Errno::EFAULT));
-        assert_eq!(page.word(0).load(Relaxed), before);
+        assert_eq!(page.get(0), before);
     }
     wait_gone("st_map_perf");
 }
@@ -285,7 +248,7 @@ fn a_page_that_cannot_be_had_is_brought_in_a_few_times() {
     perf.cover(&page, READ_WRITE);
     let _probe = Probe::new('p', BROUGHT_IN, "fixup_user_fault");
     let tracer = TraceInstance::instance("st_map_brought_in");
-    tracer.control("set_event_pid", &own_pid().to_string());
+    tracer.control("set_event_pid", &std::process::id().to_string());
     tracer.control(&format!("events/{BROUGHT_IN}/enable"), "1");
     let result = Data::open().register_text("st_map_perf u32 a", page.address(), 0);
     tracer.control(&format!("events/{BROUGHT_IN}/enable"), "0");
@@ -297,16 +260,10 @@ fn a_page_that_cannot_be_had_is_brought_in_a_few_times() {
 
 fn a_page_of_perf_in_place_of_the_word_is_left_alone() {
     let perf = Perf::of_nothing();
-    for protection in [READ_WRITE, READ] {
+    for (protection, cleared) in [(READ_WRITE, Ok(())), (READ, Err(Errno::EFAULT))] {
         let event = Event::new("st_map_ring u32 a");
         perf.cover(&event.page, protection);
-        let before = event.page.word(0).load(Relaxed);
-        switch_in_vain(&event);
-        assert_eq!(event.page.word(0).load(Relaxed), before);
-        let cleared = match protection {
-            READ => Err(Errno::EFAULT),
-            _ => Ok(()),
-        };
+        leaves_alone(&event, event.page.word(0));
         assert_eq!(event.unregister(), cleared);
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
         switch(&event, false);
@@ -321,12 +278,12 @@ fn a_page_of_a_driver_follows() {
     // After the ring's entries.
     let at = PAGE - 8;
     let address = ring.address() + at as u64;
-    let result = event.data.register_text("st_map_driver u32 a", address, 0);
-    assert_eq!(result, Ok(event.index));
+    event.add_bit(address, 0);
     for on in [true, false, true] {
         switch(&event, on);
-        let bit = || ring.word(at).load(Relaxed) & 1 != 0;
-        wait::until("the bit on the driver's page", || bit() == on);
+        wait::until("the bit on the driver's page", || {
+            ring.get(at) & 1 == u32::from(on)
+        });
         settle();
     }
     assert_eq!(event.data.unregister_bit(address, 0), Ok(()));
@@ -360,54 +317,43 @@ fn a_buffer_of_perf_that_comes_and_goes_holds_up_nothing() {
 }
 
 fn a_page_of_ftrace_is_left_alone() {
-    let event = Event::new("st_map_trace u32 a");
+    let mut event = Event::new("st_map_trace u32 a");
     let tracer = TraceInstance::instance("st_map_trace");
     let path = tracer.path("per_cpu/cpu0/trace_pipe_raw");
     let file = File::open(path).expect("open a buffer");
     event.page.cover(&file, READ);
-    let before = event.page.word(0).load(Relaxed);
-    switch_in_vain(&event);
-    assert_eq!(event.page.word(0).load(Relaxed), before);
-    let register = |bit| {
-        event
-            .data
-            .register_text("st_map_trace u32 a", event.page.address(), bit)
-    };
-    assert_eq!(register(1), Err(Errno::EFAULT));
+    leaves_alone(&event, event.page.word(0));
+    let address = event.page.address();
+    assert_eq!(event.register(address, 1), Err(Errno::EFAULT));
     assert_eq!(event.unregister(), Err(Errno::EFAULT));
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
     switch(&event, false);
-    let mut event = event;
     event.page.unmap();
 }
 
 fn a_page_that_another_process_has_swapped_out_is_brought_back() {
     let _swap = Swap::new();
     let event = Event::new("st_map_advised u32 a");
-    event.page.word(64).store(REST, Relaxed);
-    let (pid, address) = (own_pid(), event.page.address());
-    let mut other = child::fork(|line| loop {
-        match line.listen() {
-            Word::End => return,
-            _ => memory::advise_process(pid, address, libc::MADV_PAGEOUT),
+    event.page.set(64, REST);
+    let (pid, address) = (std::process::id() as i32, event.page.address());
+    let mut other = child::fork(|line| {
+        while line.listen() == Word::SwapOut {
+            memory::advise_process(pid, address, libc::MADV_PAGEOUT);
+            line.say(Word::SwapOut);
         }
-        line.say(Word::Done);
     });
     // Ends the sharing of the page with the child: a shared page is not swapped out.
-    event.page.word(128).store(REST, Relaxed);
+    event.page.set(128, REST);
     for on in [true, false, true, false] {
         wait::until("the page to be swapped out", || {
             std::fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
-            other.line.say(Word::SwapOut);
-            other.line.hear(Word::Done);
+            other.tell(Word::SwapOut);
             event.page.swapped_or_present().0
         });
         switch(&event, on);
-        wait::until("the kernel to bring the page back", || {
-            event.page.swapped_or_present().1
-        });
+        swap::wait_brought_back(&event.page);
         wait::until("the bit", || event.bit() == on);
-        assert_eq!(event.page.word(64).load(Relaxed), REST);
+        assert_eq!(event.page.get(64), REST);
     }
     other.line.say(Word::End);
     other.join();
@@ -416,18 +362,17 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
 fn a_hole_in_shared_memory_gets_its_bit() {
     let file = os::memory_file(2 * PAGE as u64);
     let event = Event::new("st_map_hole u32 a");
-    let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-    let text = "st_map_hole u32 a";
+    let pages = Mapping::of_shared(&file, 2);
     let address = pages.address() + PAGE as u64;
-    assert_eq!(event.data.register_text(text, address, 0), Ok(event.index));
-    let word = || pages.word(PAGE).load(Relaxed);
-    for how in ["punch", "remove"] {
+    event.add_bit(address, 0);
+    let word = || pages.get(PAGE);
+    let punch = || os::punch_hole(&file, PAGE as i64, PAGE as i64).unwrap();
+    let remove = || pages.advise_part(PAGE, PAGE, libc::MADV_REMOVE).unwrap();
+    let ways: [&dyn Fn(); 2] = [&punch, &remove];
+    for make_hole in ways {
         for on in [true, false, true, false] {
-            pages.word(PAGE).store(REST | u32::from(!on), Relaxed);
-            match how {
-                "punch" => os::punch_hole(&file, PAGE as i64, PAGE as i64).unwrap(),
-                _ => pages.advise_part(PAGE, PAGE, libc::MADV_REMOVE).unwrap(),
-            }
+            pages.set(PAGE, REST | u32::from(!on));
+            make_hole();
             assert_eq!(word(), 0);
             switch(&event, on);
             wait::until("the bit in the hole", || word() == u32::from(on));
@@ -435,35 +380,33 @@ fn a_hole_in_shared_memory_gets_its_bit() {
         // A bit that is lost with its page stays lost until the next change.
         switch(&event, true);
         wait::until("the bit in the hole", || word() == 1);
-        os::punch_hole(&file, PAGE as i64, PAGE as i64).unwrap();
+        punch();
         settle();
         assert_eq!(word(), 0);
         switch(&event, false);
         settle();
     }
-    os::punch_hole(&file, PAGE as i64, PAGE as i64).unwrap();
+    punch();
     assert_eq!(event.data.unregister_bit(address, 0), Ok(()));
     assert_eq!(word(), 0);
 }
 
 fn a_guarded_page_waits_for_the_next_change() {
     let event = Event::new("st_map_guard u32 a");
+    let guard = || event.page.advise(GUARD).expect("MADV_GUARD_INSTALL");
+    let end = || event.page.advise(NO_GUARD).expect("MADV_GUARD_REMOVE");
     for _ in 0..2 {
-        event.page.advise(GUARD).expect("MADV_GUARD_INSTALL");
+        guard();
         switch_in_vain(&event);
-        event.page.advise(NO_GUARD).expect("MADV_GUARD_REMOVE");
-        assert_eq!(event.page.word(0).load(Relaxed), 0);
+        end();
+        assert_eq!(event.page.get(0), 0);
         follows(&event);
     }
-    event.page.advise(GUARD).expect("MADV_GUARD_INSTALL");
-    let register = |bit| {
-        event
-            .data
-            .register_text("st_map_guard u32 a", event.page.address(), bit)
-    };
-    assert_eq!(register(1), Err(Errno::EFAULT));
+    guard();
+    let address = event.page.address();
+    assert_eq!(event.register(address, 1), Err(Errno::EFAULT));
     assert_eq!(event.unregister(), Err(Errno::EFAULT));
-    event.page.advise(NO_GUARD).expect("MADV_GUARD_REMOVE");
+    end();
     is_forgotten(&event, &event.page);
 }
 
@@ -476,12 +419,10 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
             line.hear(Word::Look);
             assert_eq!(event.unregister(), Err(Errno::EFAULT));
             assert_eq!(event.unregister(), Err(Errno::ENOENT));
-            line.say(Word::Gone);
-            line.hear(Word::End);
+            line.ask(Word::Gone, Word::End);
         });
-        toggle(&event, &mut []);
-        child.line.say(Word::Look);
-        child.line.hear(Word::Gone);
+        event.toggle();
+        child.line.ask(Word::Look, Word::Gone);
         follows(&event);
         child.line.say(Word::End);
         child.join();
@@ -491,57 +432,38 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
 fn a_page_that_a_child_gets_empty_follows() {
     let event = Event::new("st_map_wiped u32 a");
     event.page.advise(libc::MADV_WIPEONFORK).unwrap();
-    let top = TraceInstance::top();
-    event.page.word(0).fetch_or(REST, Relaxed);
+    event.page.set(0, REST);
     for _ in 0..2 {
-        let mut child = child::fork(|line| {
-            assert_eq!(event.page.word(0).load(Relaxed), 0);
+        let mut child = child::fork_until(Word::Empty, |line| {
+            assert_eq!(event.page.get(0), 0);
             line.say(Word::Empty);
-            for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
-                line.hear(word);
+            for on in [true, false] {
+                line.hear(Word::Look);
                 wait::until("the child's bit", || event.bit() == on);
-                assert_eq!(event.page.word(0).load(Relaxed), u32::from(on));
+                assert_eq!(event.page.get(0), u32::from(on));
                 line.say(Word::Seen);
             }
         });
-        child.line.hear(Word::Empty);
-        for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
-            if on {
-                top.enable(&event.name);
-            } else {
-                top.disable(&event.name);
-            }
-            child.line.say(word);
-            child.line.hear(Word::Seen);
+        for on in [true, false] {
+            event.switch(on);
+            child.line.ask(Word::Look, Word::Seen);
             wait::until("the parent's bit", || event.bit() == on);
-            assert_eq!(event.page.word(0).load(Relaxed) & !1, REST);
+            assert_eq!(event.page.get(0) & !1, REST);
         }
         child.join();
     }
 }
 
-/// Makes an event whose bit is in this page.
-fn in_memory(text: &str, page: Mapping) -> Event {
-    let event = Event::new(text);
-    assert_eq!(event.unregister(), Ok(()));
-    let index = event.data.register_text(text, page.address(), 0);
-    assert_eq!(index, Ok(event.index));
-    Event { page, ..event }
-}
-
 fn memory_that_the_kernel_may_empty_follows() {
     let page = Mapping::of_kind(DROPPABLE, 1).expect("mmap");
-    let event = in_memory("st_map_droppable u32 a", page);
+    let event = Event::in_memory("st_map_droppable u32 a", page);
     follows(&event);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     // A child gets an empty page, and its own bit in it.
     child::fork(|_| event.wait_set()).join();
     // As under memory pressure: the page reads as zeros until the next change.
-    event.page.advise(libc::MADV_DONTNEED).unwrap();
-    top.disable(&event.name);
-    event.wait_clear();
+    event.page.discard();
+    event.follows(false);
     follows(&event);
     assert_eq!(event.unregister(), Ok(()));
 }
@@ -550,32 +472,26 @@ fn sealed_memory_follows() {
     let event = Event::new("st_map_sealed u32 a");
     event.page.seal();
     follows(&event);
-    let child = child::fork(|line| {
-        event.page.word(0).store(REST, Relaxed);
-        line.wait_for_kill();
-    });
-    follows(&event);
-    child.kill();
+    follows_beside_a_child(&event);
     assert_eq!(event.unregister(), Ok(()));
 }
 
 fn memory_that_grows_downward_follows() {
     let page = Mapping::of_kind(libc::MAP_PRIVATE | libc::MAP_GROWSDOWN, 1).expect("mmap");
-    let event = in_memory("st_map_grows u32 a", page);
+    let event = Event::in_memory("st_map_grows u32 a", page);
     follows(&event);
     assert_eq!(event.unregister(), Ok(()));
 }
 
 fn a_page_that_a_userfaultfd_moves_away_is_written_where_it_was() {
     let event = Event::new("st_map_uffd u32 a");
-    event.page.word(0).store(REST, Relaxed);
+    event.page.set(0, REST);
     let moved = Mapping::kept(1);
-    let faults = Userfault::new();
-    faults.guard(&moved, Guard::Missing);
+    let faults = Userfault::on(&moved, Guard::Missing);
     faults.move_page(event.page.address(), moved.address());
-    assert_eq!(moved.word(0).load(Relaxed), REST);
+    assert_eq!(moved.get(0), REST);
     follows(&event);
-    assert_eq!(event.page.word(0).load(Relaxed), 0);
-    assert_eq!(moved.word(0).load(Relaxed), REST);
+    assert_eq!(event.page.get(0), 0);
+    assert_eq!(moved.get(0), REST);
     assert_eq!(event.unregister(), Ok(()));
 }

@@ -11,14 +11,15 @@ use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE};
-use crate::kit::setting::allow_long_sleep;
+use crate::kit::setting::{allow_long_sleep, Setting};
 use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{module, os, tasks, tracefs, wait};
-use std::fs::File;
+use std::fs::{self, File};
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -45,20 +46,16 @@ tests!("mm_end":
         .needs_path(stall::PATH)
         .skip_if(stall::lacks_probes),
     comes_with_memory_that_was_given_back_before,
-    comes_with_the_end_of_a_core_dump.skip_if(core_dump::obstacle),
+    comes_with_the_end_of_a_core_dump.skip_if(lacks_core_dumps),
     leaves_nothing
         .needs_path(userfault::PATH)
         .skip_if(tasks::lacks_memory_reads)
         .limit(300),
-    costs_the_workers_nothing_for_memory_that_stays
-        .needs_path(userfault::PATH)
-        .skip_if(tasks::lacks_memory_reads)
-        .lengthy()
-        .limit(600),
     the_module_does_not_wait_for_a_reader_of_the_memory.of_loading().needs_path(userfault::PATH).skip_if(tasks::lacks_memory_reads),
 );
 
 const EVENT: &str = "st_mm_end";
+const TEXT: &str = "st_mm_end u32 a";
 
 const FILTER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
@@ -78,20 +75,17 @@ impl Reader {
     /// Reads from a process that has registered the event, and called `done`, before it ends.
     fn of(done: impl FnOnce(&Event)) -> Reader {
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             done(&event);
             let guarded = Mapping::kept(1);
-            let faults = Userfault::new();
-            faults.guard(&guarded, Guard::Missing);
+            let faults = Userfault::on(&guarded, Guard::Missing);
             faults.send(line, &guarded);
             line.wait_for_kill();
         });
         let (faults, page) = Userfault::of_child(&mut process);
         let pid = process.pid;
         let child = child::fork(|_| panic!("read: {:?}", tasks::read_memory(pid, page)));
-        wait::until("the reader to wait for the page", || {
-            faults.next_fault().is_some()
-        });
+        faults.wait_asked();
         process.kill();
         Reader {
             child,
@@ -110,11 +104,8 @@ fn comes_though_a_reader_of_the_memory_stays() {
 fn comes_though_a_reader_of_memory_with_many_bits_stays() {
     let reader = Reader::of(|event| {
         let words = Mapping::kept(1);
-        let text = format!("{EVENT} u32 a");
         for number in 0..1000 {
-            let at = words.address() + 4 * (number / 32);
-            let bit = (number % 32) as u8;
-            assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+            event.add_bit(words.address() + 4 * (number / 32), (number % 32) as u8);
         }
     });
     wait_gone(EVENT);
@@ -129,34 +120,40 @@ fn leaves_nothing() {
     });
 }
 
+/// Registers a bit whose file is closed: a task that is held up in its exec or exit keeps its files
+/// open.
+fn register_without_a_file() {
+    drop(Event::new(TEXT).data);
+}
+
+/// Maps a page of a file of the server. Returns its address.
+fn address_in_file(number: usize) -> u64 {
+    let file = File::open(fuse::path(number)).expect("open a file");
+    let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
+    let address = page.address();
+    std::mem::forget(page);
+    address
+}
+
 /// The exec is one of another process that shares the memory, and does not delay the end.
 fn comes_though_an_exec_of_another_process_is_held_up() {
     let _long_sleep = allow_long_sleep();
     let mut server = Server::start(1, PAGE);
     // A thread that does not end holds up the exec: its robust list is in a page that never comes.
-    let mut process = child::fork(|line| {
-        // Closed, as the process in the exec keeps its files open.
-        let Event {
-            data, page: _page, ..
-        } = Event::new(&format!("{EVENT} u32 a"));
-        drop(data);
-        let file = File::open(fuse::path(0)).expect("open a file");
-        let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
-        let list = page.address();
+    let mut process = child::fork_until(Word::Registered, |line| {
+        register_without_a_file();
+        let list = address_in_file(0);
+        line.ask(Word::Registered, Word::Exec);
         let pid = tasks::vfork(|| {
             thread::spawn(move || {
                 tasks::set_list_of_locks(list);
                 thread::sleep(Duration::from_secs(10_000));
             });
             thread::sleep(Duration::from_millis(200));
-            let error = tasks::execute(c"/bin/true");
-            panic!("exec: {error:?}");
+            exec();
         });
         panic!("the exec has come to its end: {pid:?}");
     });
-    process.line.hear(Word::Registered);
     server.hold(Request::Read);
     process.line.say(Word::Exec);
     server.wait_held(1);
@@ -167,11 +164,23 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
     process.kill();
 }
 
+/// Ends this process, which shares its memory with others, by an exit or an exec.
+fn leave(by_exec: bool) -> ! {
+    match by_exec {
+        false => os::exit_now(0),
+        true => exec(),
+    }
+}
+
+fn exec() -> ! {
+    panic!("exec: {:?}", tasks::execute(c"/bin/true"))
+}
+
 /// The first process leaves by an exit or an exec, and the last one keeps the registrations.
 fn comes_with_the_last_of_several_processes() {
     for by_exec in [false, true] {
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             let shares = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -182,19 +191,13 @@ fn comes_with_the_last_of_several_processes() {
                     });
                 });
                 wait::until("the other process", || shares.load(Ordering::Relaxed));
-                match by_exec {
-                    false => os::exit_now(0),
-                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
-                }
+                leave(by_exec);
             });
         });
         assert_eq!(process.wait(), 0);
-        let top = TraceInstance::top();
         for _ in 0..2 {
-            top.enable(EVENT);
-            process.tell(Word::Set);
-            top.disable(EVENT);
-            process.tell(Word::Clear);
+            fork_tree::toggle_of(EVENT, slice::from_mut(&mut process));
+            process.tell(Word::Drop);
         }
         process.tell(Word::End);
         wait_gone(EVENT);
@@ -205,14 +208,8 @@ fn comes_with_the_last_of_several_processes() {
 fn comes_with_the_last_that_leaves_of_many_at_once() {
     for round in 0..machine::rounds(60) {
         let process = child::fork(|_| {
-            let _event = Event::new(&format!("{EVENT} u32 a"));
+            let _event = Event::new(TEXT);
             let (ready, start) = (AtomicUsize::new(0), AtomicBool::new(false));
-            let leave = |by_exec: bool| -> ! {
-                match by_exec {
-                    false => os::exit_now(0),
-                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
-                }
-            };
             thread::scope(|scope| {
                 for number in 0..4 {
                     let (ready, start) = (&ready, &start);
@@ -249,7 +246,7 @@ fn comes_beside_a_tracer_of_leaving_tasks() {
             for _ in 0..machine::rounds(150) {
                 let event = Event::new(EVENT);
                 child::fork(|_| ()).join();
-                child::fork(|_| panic!("exec: {:?}", tasks::execute(c"/bin/true"))).join();
+                child::fork(|_| exec()).join();
                 drop(event);
             }
         })
@@ -265,13 +262,12 @@ fn comes_when_a_thread_registers_beside_an_exec() {
     for round in 0..machine::rounds(40) {
         let process = child::fork(|_| {
             thread::spawn(move || loop {
-                let event = Event::new(&format!("{EVENT} u32 a"));
+                let event = Event::new(TEXT);
                 let _ = event.unregister();
-                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                std::mem::forget(Event::new(TEXT));
             });
             thread::sleep(Duration::from_millis(round as u64 % 7));
-            let error = tasks::execute(c"/bin/true");
-            panic!("exec: {error:?}");
+            exec();
         });
         process.join();
         wait_gone(EVENT);
@@ -286,43 +282,32 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
     const BIT: usize = 8;
     stall::retry_round(|| {
         let words = Mapping::shared(1);
-        let word = |at: usize| words.word(at).load(Ordering::SeqCst);
-        let comes = |at: usize| {
-            while word(at) == 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
-        };
+        let word = |at| words.get(at);
         let mut process = child::fork(|line| {
-            let event = Event::new(&format!("{EVENT} u32 a"));
+            let event = Event::new(TEXT);
             // After the tracepoint the exec cancels the task's io_uring requests, and is stalled
             // there.
             let _ring = Ring::new();
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    comes(GO);
+                    wait::until("the exec to be held up", || word(GO) != 0);
                     let _child = child::fork(|_| {
-                        words
-                            .word(CHILD)
-                            .store(std::process::id(), Ordering::SeqCst);
-                        while !event.bit() {
-                            thread::sleep(Duration::from_millis(1));
-                        }
-                        words.word(BIT).store(1, Ordering::SeqCst);
+                        words.set(CHILD, std::process::id());
+                        event.wait_set();
+                        words.set(BIT, 1);
                         thread::sleep(Duration::MAX);
                     });
                     thread::sleep(Duration::MAX);
                 });
-                line.say(Word::Ready);
-                line.hear(Word::Exec);
-                let error = tasks::execute(c"/bin/true");
-                panic!("exec: {error:?}");
+                line.ask(Word::Ready, Word::Exec);
+                exec();
             });
         });
         process.line.hear(Word::Ready);
         let stalled = StalledAt::at("__io_uring_cancel", process.pid);
         process.line.say(Word::Exec);
         wait::until("the exec to be held up", || stalled.times() >= 1);
-        words.word(GO).store(1, Ordering::SeqCst);
+        words.set(GO, 1);
         wait::until("the child, or the exec to go on", || {
             word(CHILD) != 0 || !stalled.is_now()
         });
@@ -357,7 +342,7 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
                     });
                 });
                 line.hear(Word::Register);
-                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                std::mem::forget(Event::new(TEXT));
                 line.say(Word::Registered);
                 line.wait_for_kill();
             });
@@ -367,8 +352,7 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
         let stalled = StalledAt::at("set_mm_exe_file", child);
         go.word(0).store(1, Ordering::SeqCst);
         wait::until("the exec to be held up", || stalled.times() >= 1);
-        process.line.say(Word::Register);
-        process.line.hear(Word::Registered);
+        process.line.ask(Word::Register, Word::Registered);
         process.kill();
         let in_time = stalled.is_not_over();
         wait::until("the exec to go on", || !stalled.is_now());
@@ -381,66 +365,20 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
     });
 }
 
-/// Many idle processes would make a search for users of the memory expensive.
-fn costs_the_workers_nothing_for_memory_that_stays() {
-    let (readers, processes) = (machine::rounds(1000), machine::rounds(2000));
-    os::allow_open_files(4 * (readers + processes) as u64);
-    // A page for each.
-    let stacks = Mapping::kept(processes);
-    stacks.advise(libc::MADV_DONTFORK).expect("madvise");
-    let ends = (0..processes).map(|number| stacks.end() - (number * PAGE) as u64);
-    let idle: Vec<_> = ends
-        .map(|end| tasks::share_memory_and_sleep(end).expect("clone"))
-        .collect();
-    let busy = |time| {
-        let before = tasks::time_of_workers();
-        thread::sleep(time);
-        tasks::time_of_workers().saturating_sub(before)
-    };
-    let rest = Duration::from_secs(4);
-    let without = busy(rest);
-    let readers: Vec<_> = (0..readers).map(|_| Reader::new()).collect();
-    wait_gone(EVENT);
-    let with = busy(rest);
-    println!("  # workers: {without:?} without, {with:?} with");
-    assert!(
-        with <= without + Duration::from_millis(60),
-        "{without:?} {with:?}"
-    );
-    readers.into_iter().for_each(|reader| reader.child.kill());
-    for pid in idle {
-        os::kill(pid, libc::SIGKILL).expect("kill");
-        assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
-    }
-}
-
 /// Each thread reads its robust list when it exits, from a page that does not come.
 fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = allow_long_sleep();
     let server = Server::start(2, PAGE);
     let process = child::fork(|line| {
-        // Closed, as a task that exits closes its files only after it has left the mm.
-        let Event {
-            data, page: _page, ..
-        } = Event::new(&format!("{EVENT} u32 a"));
-        drop(data);
-        let pages = [0, 1].map(|number| {
-            let file = File::open(fuse::path(number)).expect("open a file");
-            Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap")
-        });
-        line.say(Word::Registered);
-        line.hear(Word::Exit);
-        let [first, second] = pages.map(|page| {
-            let address = page.address();
-            std::mem::forget(page);
-            address
-        });
+        register_without_a_file();
+        let pages = [0, 1].map(address_in_file);
+        line.ask(Word::Registered, Word::Exit);
         let exit = |list: u64| -> ! {
             tasks::set_list_of_locks(list);
             tasks::exit_thread()
         };
-        thread::spawn(move || exit(second));
-        exit(first)
+        thread::spawn(move || exit(pages[1]));
+        exit(pages[0])
     });
     // The server is dropped first: its end releases whatever hangs.
     let (mut process, mut server) = (process, server);
@@ -463,30 +401,20 @@ fn the_module_does_not_wait_for_a_reader_of_the_memory() {
 
 /// process_mrelease() frees memory as the OOM reaper does, but at a time that the test chooses.
 fn comes_with_memory_that_was_given_back_before() {
-    let own = Event::new(&format!("{EVENT} u32 a"));
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _over = wait::SetOnDrop(&over);
-        scope.spawn(|| {
-            let top = TraceInstance::top();
-            while !over.load(Ordering::Relaxed) {
-                top.enable(EVENT);
-                top.disable(EVENT);
-            }
-        });
+    let own = Event::new(TEXT);
+    let switch = || {
+        own.switch(true);
+        own.switch(false);
+    };
+    wait::beside(switch, || {
         for _ in 0..machine::rounds(30) {
-            let mut process = child::fork(|line| {
+            let mut process = child::fork_until(Word::Registered, |line| {
                 let words = Mapping::kept(64);
                 let data = Data::open();
-                for page in 0..64 {
-                    let at = words.address() + PAGE as u64 * page;
-                    data.register_text(&format!("{EVENT} u32 a"), at, 0)
-                        .unwrap();
-                }
+                data.register_pages(TEXT, &words, 0);
                 line.say(Word::Registered);
                 line.wait_for_kill();
             });
-            process.line.hear(Word::Registered);
             let pid = process.pid;
             os::kill(pid, libc::SIGKILL).expect("kill");
             // ESRCH: the process has freed all its memory itself.
@@ -505,22 +433,20 @@ fn comes_with_memory_that_was_given_back_before() {
 
 /// The program that gets the core dump does not read it.
 fn comes_with_the_end_of_a_core_dump() {
-    let reader = core_dump::Reader::new();
-    let mut process = child::fork(|line| {
-        let _event = Event::new(&format!("{EVENT} u32 a"));
+    let reader = DumpReader::new();
+    let mut process = child::fork_until(Word::Registered, |line| {
+        let _event = Event::new(TEXT);
         // More than a pipe holds.
         let memory = Mapping::kept(1024);
         for page in 0..1024 {
-            memory.word(PAGE * page).store(1, Ordering::Relaxed);
+            memory.set(PAGE * page, 1);
         }
-        line.say(Word::Registered);
-        line.hear(Word::Crash);
+        line.ask(Word::Registered, Word::Crash);
         os::kill(std::process::id() as i32, libc::SIGQUIT).expect("kill");
         line.wait_for_kill();
     });
-    process.line.hear(Word::Registered);
     process.line.say(Word::Crash);
-    wait::until("the dump to begin", || reader.has_begun());
+    wait::until("the dump to begin", || DumpReader::pid().is_some());
     // The memory stays until the dump has ended; changes of the event do not wait for that.
     assert!(is_listed(process.pid));
     let top = TraceInstance::top();
@@ -532,50 +458,38 @@ fn comes_with_the_end_of_a_core_dump() {
     wait_gone(EVENT);
 }
 
-/// Core dumps that go to a program.
-mod core_dump {
-    use crate::kit::setting::Setting;
-    use crate::kit::{os, tasks, wait};
-    use std::fs;
+const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
+const SLEEPER: &str = "/usr/bin/sleep";
 
-    const PATTERN: &str = "/proc/sys/kernel/core_pattern";
-    const SLEEPER: &str = "/usr/bin/sleep";
+fn lacks_core_dumps() -> Option<String> {
+    let exists = |file| fs::exists(file).unwrap_or(false);
+    let has_all = exists(CORE_PATTERN) && exists(SLEEPER);
+    (!has_all).then(|| "there are no core dumps here".into())
+}
 
-    pub fn obstacle() -> Option<String> {
-        let has_all = [PATTERN, SLEEPER]
-            .iter()
-            .all(|file| fs::exists(file).unwrap_or(false));
-        (!has_all).then(|| "there are no core dumps here".into())
-    }
+/// Sends all core dumps to a program that does not read them, until dropped.
+struct DumpReader {
+    _pattern: Setting,
+}
 
-    /// Sends all core dumps to a program that does not read them, until dropped.
-    pub struct Reader {
-        _pattern: Setting,
-    }
-
-    impl Reader {
-        pub fn new() -> Reader {
-            Reader {
-                _pattern: Setting::new(PATTERN, &format!("|{SLEEPER} 98765")),
-            }
-        }
-
-        fn pids(&self) -> impl Iterator<Item = i32> + '_ {
-            tasks::that_run(&[SLEEPER, "98765"])
-        }
-
-        /// Returns whether the program runs.
-        pub fn has_begun(&self) -> bool {
-            self.pids().next().is_some()
+impl DumpReader {
+    fn new() -> DumpReader {
+        DumpReader {
+            _pattern: Setting::new(CORE_PATTERN, &format!("|{SLEEPER} 98765")),
         }
     }
 
-    impl Drop for Reader {
-        fn drop(&mut self) {
-            for pid in self.pids() {
-                let _ = os::kill(pid, libc::SIGKILL);
-            }
-            wait::until("the reader of the dump to end", || !self.has_begun());
-        }
+    fn pid() -> Option<i32> {
+        tasks::that_run(&[SLEEPER, "98765"]).next()
+    }
+}
+
+impl Drop for DumpReader {
+    fn drop(&mut self) {
+        wait::until("the readers of dumps to end", || {
+            DumpReader::pid()
+                .map(|pid| os::kill(pid, libc::SIGKILL))
+                .is_none()
+        });
     }
 }

@@ -85,7 +85,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         usual_times::TESTS,
         fuse_stalled::TESTS,
         fuse_stalled::TESTS_OF_KINDS,
-        fuse_stalled::TESTS_OF_THOUSANDS,
         locked_pages::TESTS,
         file_systems::TESTS,
         file_systems::TESTS_OF_CLEAN_PAGES,

@@ -58,15 +58,7 @@ fn ids_count_from_0_in_hex() {
 /// C deletes the formats that it reaches before one that is in use.
 fn all_or_none_are_deleted() {
     let name = "st_multi_delete";
-    let maker = child::fork(|_| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        for (bit, fields) in ["u32 a", "u64 a", "u8 a; u8 b"].iter().enumerate() {
-            let (text, flags) = (format!("{name} {fields}"), PERSIST | MULTI_FORMAT);
-            data.register_flags(&text, page.address(), bit as u8, flags)
-                .unwrap();
-        }
-    });
-    maker.join();
+    make_formats(name, ["u32 a", "u64 a", "u8 a; u8 b"].map(String::from));
     let formats = formats_of(name);
     assert_eq!(formats.len(), 3);
     let top = TraceInstance::top();
@@ -111,12 +103,12 @@ fn two_threads_leave_out_no_number() {
     group.remove_when_idle();
 }
 
-/// Registers `count` persistent formats of a name.
-fn make_formats(name: &str, count: usize) {
+/// Makes persistent formats of a name.
+fn make_formats(name: &str, formats: impl IntoIterator<Item = String>) {
     let maker = child::fork(|_| {
         let (data, page) = (Data::open(), Mapping::kept(1));
-        for i in 0..count {
-            let text = format!("{name} u32 a{i}");
+        for fields in formats {
+            let text = format!("{name} {fields}");
             data.register_flags(&text, page.address(), 0, PERSIST | MULTI_FORMAT)
                 .unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
             data.unregister_bit(page.address(), 0).unwrap();
@@ -131,7 +123,7 @@ fn deleting_many_holds_up_no_toggle() {
     const FORMATS: usize = 4000;
     let name = "st_multi_many";
     let event = Event::new("st_multi_other u32 a");
-    make_formats(name, FORMATS);
+    make_formats(name, (0..FORMATS).map(|i| format!("u32 a{i}")));
     let trace = LockTrace::start("st_multi_lock", &[]);
     let shared = Mapping::shared(1);
     let (begun, took) = (shared.long(0), shared.long(8));
@@ -150,10 +142,10 @@ fn deleting_many_holds_up_no_toggle() {
     wait::until("the deletion to begin", || {
         begun.load(Ordering::SeqCst) != 0
     });
-    let (top, mut toggles) = (TraceInstance::top(), Latencies::default());
+    let mut toggles = Latencies::default();
     while took.load(Ordering::SeqCst) == 0 {
-        toggles.during(|| top.enable(&event.name));
-        toggles.during(|| top.disable(&event.name));
+        toggles.during(|| event.switch(true));
+        toggles.during(|| event.switch(false));
     }
     deleter.join();
     assert_eq!(formats_of(name), [""; 0]);
@@ -187,13 +179,7 @@ fn one_in_use_is_told_before_one_that_is_persistent() {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let used = data.register_flags("st_mf_denied u32 a", page.address(), 0, MULTI_FORMAT);
     assert_eq!(used, Ok(0));
-    child::fork(|_| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let flags = PERSIST | MULTI_FORMAT;
-        let idle = data.register_flags("st_mf_denied u64 a", page.address(), 0, flags);
-        assert_eq!(idle, Ok(0));
-    })
-    .join();
+    make_formats(NAME, ["u64 a".into()]);
     let is_told = |want: Errno| {
         child::fork(|_| {
             let data = Data::open();

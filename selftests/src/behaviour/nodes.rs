@@ -4,10 +4,9 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Word};
+use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::fork_tree::{end, fork, tell};
 use crate::kit::memory::{lacks_protection_keys, Mapping, PAGE};
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::processors::{
@@ -15,18 +14,15 @@ use crate::kit::processors::{
 };
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, wait};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 
 tests!("nodes" on SECOND_NODE:
     there_are_eight_processors_and_two_nodes,
     a_page_moves_and_its_bit_with_it,
     pages_move_while_their_bits_change,
-    pages_of_other_processes_move_while_their_bits_change,
     pages_that_the_kernel_takes_away_to_see_their_users.skip_if(lacks_balancing),
     writers_on_all_processors_are_recorded,
     a_page_with_a_protection_key_follows.skip_if(lacks_protection_keys),
@@ -42,93 +38,48 @@ fn there_are_eight_processors_and_two_nodes() {
 
 fn a_page_moves_and_its_bit_with_it() {
     let event = Event::new("st_node_moves u32 a");
-    let top = TraceInstance::top();
-    event.page.word(4).store(77, Ordering::Relaxed);
+    event.page.set(4, 77);
     for round in 0..10 {
         let node = round % 2;
         assert_eq!(move_to_node(&event.page, 0, node), Ok(node));
         assert_eq!(node_of(&event.page), Ok(node));
-        top.enable(&event.name);
-        event.wait_set();
+        event.follows(true);
         assert_eq!(move_to_node(&event.page, 0, 1 - node), Ok(1 - node));
         assert!(event.bit(), "the bit is lost");
-        top.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
         assert_eq!(node_of(&event.page), Ok(1 - node));
     }
-    assert_eq!(event.page.word(4).load(Ordering::Relaxed), 77);
-}
-
-/// Registers a bit of the event on each of many pages.
-fn many_pages(name: &str, pages: usize) -> (Data, Mapping) {
-    let (data, mapping) = (Data::open(), Mapping::kept(pages));
-    for page in 0..pages {
-        let address = mapping.address() + (page * PAGE) as u64;
-        let text = format!("{name} u32 a");
-        data.register_text(&text, address, 0).unwrap();
-    }
-    (data, mapping)
+    assert_eq!(event.page.get(4), 77);
 }
 
 #[track_caller]
 fn wait_all(pages: &Mapping, count: usize, value: u32) {
     wait::until(&format!("all bits to be {value}"), || {
-        (0..count).all(|page| pages.word(page * PAGE).load(Ordering::Relaxed) & 1 == value)
+        (0..count).all(|page| pages.get(page * PAGE) & 1 == value)
     });
 }
 
 fn pages_move_while_their_bits_change() {
     const PAGES: usize = 64;
-    let (_data, pages) = many_pages("st_node_many", PAGES);
+    let (data, pages) = (Data::open(), Mapping::kept(PAGES));
+    data.register_pages("st_node_many u32 a", &pages, 0);
     let top = TraceInstance::top();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (pages, done) = (&pages, &done);
-        let mover = scope.spawn(move || {
-            let mut moves = 0;
-            while !done.load(Ordering::Relaxed) || moves < 4 {
-                bind_to_node(pages, moves % 2);
-                moves += 1;
-            }
-            moves
-        });
+    let mut node = 0;
+    let move_all = || {
+        bind_to_node(&pages, node);
+        node = 1 - node;
+    };
+    let moves = wait::beside(move_all, || {
         for _ in 0..20 {
             top.enable("st_node_many");
-            wait_all(pages, PAGES, 1);
+            wait_all(&pages, PAGES, 1);
             top.disable("st_node_many");
-            wait_all(pages, PAGES, 0);
+            wait_all(&pages, PAGES, 0);
         }
-        done.store(true, Ordering::Relaxed);
-        let moves = mover.join().expect("the thread that moves pages");
-        println!("  # {PAGES} pages were moved {moves} times while their bits changed");
     });
+    println!("  # {PAGES} pages were moved {moves} times while their bits changed");
+    assert!(moves > 0, "the pages stayed where they were");
     unbind(&pages);
-}
-
-fn pages_of_other_processes_move_while_their_bits_change() {
-    let event = Event::new("st_node_others u32 a");
-    let mut children: Vec<_> = (0..4).map(|_| fork(&event)).collect();
-    let top = TraceInstance::top();
-    let mut moved = 0;
-    for round in 0..10 {
-        // Each child has its page present.
-        tell(&mut children, Word::Clear);
-        top.enable(&event.name);
-        for child in &children {
-            // Fails if the page is locked at the moment, or still shared.
-            moved += usize::from(move_to_node(&event.page, child.pid, round % 2).is_ok());
-        }
-        tell(&mut children, Word::Set);
-        top.disable(&event.name);
-        for child in &children {
-            moved += usize::from(move_to_node(&event.page, child.pid, 1 - round % 2).is_ok());
-        }
-        tell(&mut children, Word::Clear);
-    }
-    println!("  # {moved} pages were moved");
-    assert!(moved > 0, "no page was moved");
-    end(children);
 }
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
@@ -150,29 +101,25 @@ fn count_of(key: &str) -> u64 {
 fn pages_that_the_kernel_takes_away_to_see_their_users() {
     const PAGES: usize = 32;
     let _balancing = Setting::new(BALANCING, "1");
-    let (_data, pages) = many_pages("st_node_used", PAGES);
+    let (data, pages) = (Data::open(), Mapping::kept(PAGES));
+    data.register_pages("st_node_used u32 a", &pages, 0);
     bind_to_node(&pages, 0);
     unbind(&pages);
     let far = of_node(1)[0];
     let hints = || count_of("numa_hint_faults ");
     let (at_first, top) = (hints(), TraceInstance::top());
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (pages, done) = (&pages, &done);
-        scope.spawn(move || {
-            os::run_on(far);
-            while !done.load(Ordering::Relaxed) {
-                for page in 0..PAGES {
-                    pages.word(page * PAGE + 64).fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
+    let use_them = || {
+        os::run_on(far);
+        for page in 0..PAGES {
+            pages.word(page * PAGE + 64).fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    wait::beside(use_them, || {
         wait::until("the kernel to take pages away", || {
             top.enable("st_node_used");
-            wait_all(pages, PAGES, 1);
+            wait_all(&pages, PAGES, 1);
             top.disable("st_node_used");
-            wait_all(pages, PAGES, 0);
+            wait_all(&pages, PAGES, 0);
             hints() > at_first
         });
     });
@@ -183,10 +130,7 @@ fn pages_that_the_kernel_takes_away_to_see_their_users() {
 fn writers_on_all_processors_are_recorded() {
     const WRITERS: usize = 8;
     let numbered = Numbered::new("st_node_writers", WRITERS);
-    let name = &numbered.event.name;
-    let tracer = numbered.instance(name, 256);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(256);
     let mut order = Order::default();
     numbered.beside(|| {
         for _ in 0..2 {
@@ -203,8 +147,6 @@ fn writers_on_all_processors_are_recorded() {
         assert_eq!(tracer.stat(cpu, "entries"), 1, "on processor {cpu}");
     }
     numbered.all_is_recorded(&tracer);
-    tracer.disable(name);
-    numbered.event.wait_clear();
 }
 
 /// A protection key restricts accesses of the thread itself, not the kernel's writes of bits. Only
@@ -212,26 +154,16 @@ fn writers_on_all_processors_are_recorded() {
 fn a_page_with_a_protection_key_follows() {
     let event = Event::new("st_node_key u32 a");
     event.page.forbid_writes_by_key();
-    let top = TraceInstance::top();
-    for is_dropped in [false, true] {
-        if is_dropped {
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
-        }
-        top.enable(&event.name);
-        event.wait_set();
-        top.disable(&event.name);
-        event.wait_clear();
-    }
+    event.toggle();
+    event.page.discard();
+    event.toggle();
     let address = event.page.address() + 4;
-    top.enable(&event.name);
-    let text = format!("{} u32 a", event.name);
-    assert_eq!(event.data.register_text(&text, address, 5), Ok(event.index));
-    let second = || event.page.word(4).load(Ordering::Relaxed);
-    assert_eq!(second(), 1 << 5);
+    event.switch(true);
+    event.add_bit(address, 5);
+    assert_eq!(event.page.get(4), 1 << 5);
     assert_eq!(event.data.unregister_bit(address, 5), Ok(()));
-    assert_eq!(second(), 0);
-    top.disable(&event.name);
-    event.wait_clear();
+    assert_eq!(event.page.get(4), 0);
+    event.follows(false);
 }
 
 /// Returns the reason for skipping. A program gets the fifth level by requesting such an address.
@@ -242,25 +174,12 @@ fn lacks_five_levels() -> Option<String> {
 }
 
 fn a_word_above_two_to_the_47_follows() {
-    let page = Mapping::placed(1 << 50, 1);
-    let event = Event::new("st_node_high u32 a");
-    let text = format!("{} u32 a", event.name);
-    assert_eq!(
-        event.data.register_text(&text, page.address(), 31),
-        Ok(event.index)
-    );
-    let word = || page.word(0).load(Ordering::Relaxed);
-    let top = TraceInstance::top();
+    let event = Event::in_memory("st_node_high u32 a", Mapping::placed(1 << 50, 1));
     for _ in 0..2 {
-        top.enable(&event.name);
-        wait::until("the bit to be set", || word() == 1 << 31);
-        child::fork(|_| assert_eq!(word(), 1 << 31)).join();
-        top.disable(&event.name);
-        wait::until("the bit to be cleared", || word() == 0);
+        event.follows(true);
+        child::fork(|_| assert!(event.bit())).join();
+        event.follows(false);
     }
-    assert_eq!(event.data.unregister_bit(page.address(), 31), Ok(()));
-    assert_eq!(
-        event.data.unregister_bit(page.address(), 31),
-        Err(Errno::ENOENT)
-    );
+    assert_eq!(event.unregister(), Ok(()));
+    assert_eq!(event.unregister(), Err(Errno::ENOENT));
 }

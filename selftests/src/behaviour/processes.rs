@@ -4,154 +4,92 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Line, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
+use crate::kit::fork_tree::{end, serve, tell};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
-use crate::kit::{machine, os, tasks, wait};
+use crate::kit::{machine, os, tasks};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 tests!("processes":
-    a_kill_while_enabled_ends_registrations,
     a_process_may_end_while_its_pages_are_brought_in,
     the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
-    one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
     those_that_are_looked_at_again_leave_nothing.limit(300),
     a_child_keeps_nothing_of_a_parent_that_ended.limit(300),
     threads_that_are_the_first_to_register_at_once_are_of_one_process.limit(300),
 );
 
-/// In a child: registers, closes the file, reports that, and waits for the order to end.
-fn hold(line: &mut Line, text: &str) {
-    let event = Event::new(text);
-    let Event { data, page, .. } = event;
-    drop(data);
-    line.say(Word::Holding);
-    line.hear(Word::End);
-    drop(page);
-}
-
-fn a_kill_while_enabled_ends_registrations() {
-    let mut child = child::fork(|line| hold(line, "st_proc_enabled u32 a"));
-    child.line.hear(Word::Holding);
-    let top = TraceInstance::top();
-    top.enable("st_proc_enabled");
-    child.kill();
-    assert!(tracefs::event_exists("st_proc_enabled"), "a tracer uses it");
-    top.disable("st_proc_enabled");
-    wait_gone("st_proc_enabled");
-}
-
 fn a_process_may_end_while_its_pages_are_brought_in() {
+    const NAME: &str = "st_proc_ends";
     const PAGES: usize = 200;
     let top = TraceInstance::top();
-    for round in 0..9 {
-        let mut child = child::fork(|line| {
+    for how in [Word::Kill, Word::Exit, Word::Exec].repeat(3) {
+        let mut child = child::fork_until(Word::Dropped, |line| {
             let data = Data::open();
             let pages = Mapping::new(PAGES);
             data.register_pages("st_proc_ends u32 a", &pages, 0);
-            pages.advise(libc::MADV_DONTNEED).unwrap();
+            // The file does not keep the event.
+            drop(data);
+            pages.discard();
             line.say(Word::Dropped);
-            let word = line.listen();
-            if word == Word::Exec {
+            if line.listen() == Word::Exec {
                 panic!("exec: {}", Command::new("true").exec());
             }
         });
-        child.line.hear(Word::Dropped);
         // The process ends while the kernel brings its pages in.
-        top.enable("st_proc_ends");
-        match round % 3 {
-            0 => child.kill(),
-            1 => {
-                child.line.say(Word::Exit);
-                child.join();
-            }
-            _ => {
-                child.line.say(Word::Exec);
-                child.join();
-            }
+        top.enable(NAME);
+        if how == Word::Kill {
+            child.kill();
+        } else {
+            child.line.say(how);
+            child.join();
         }
-        top.disable("st_proc_ends");
-        wait_gone("st_proc_ends");
+        assert!(tracefs::event_exists(NAME), "a tracer uses it");
+        top.disable(NAME);
+        wait_gone(NAME);
     }
 }
 
+/// In C the first registration ends with its thread; by the contract, registrations belong to the
+/// address space.
 fn the_only_thread_that_registered_may_end() {
-    // In C the first registration ends with its thread; by the contract, registrations belong to
-    // the address space.
     let register = || Event::new("st_proc_only u32 a");
-    let Event {
-        name, data, page, ..
-    } = thread::spawn(register).join().unwrap();
-    drop(data);
-    let top = TraceInstance::top();
-    let word = || page.word(0).load(Ordering::Relaxed);
-    top.enable(&name);
-    wait::until("the bit to be set", || word() == 1);
-    top.disable(&name);
-    wait::until("the bit to be cleared", || word() == 0);
-}
-
-/// In a child: registers, and reports its bit set and cleared, two times.
-fn watch(line: &mut Line, text: &str) {
-    let event = Event::new(text);
-    line.say(Word::Registered);
-    for _ in 0..2 {
-        event.wait_set();
-        line.say(Word::Set);
-        event.wait_clear();
-        line.say(Word::Clear);
-    }
+    thread::spawn(register).join().unwrap().toggle();
 }
 
 fn an_event_of_many_processes_sets_all_their_bits() {
-    let text = "st_proc_many u32 a";
+    const NAME: &str = "st_proc_many";
     let mut children: Vec<_> = (0..8)
-        .map(|_| child::fork(|line| watch(line, text)))
+        .map(|_| {
+            child::fork(|line| {
+                let event = Event::new("st_proc_many u32 a");
+                line.say(Word::Registered);
+                serve(line, &event);
+            })
+        })
         .collect();
     for child in &mut children {
         child.line.hear(Word::Registered);
     }
-    assert_eq!(tracefs::events_of_tests(), ["st_proc_many"]);
+    assert_eq!(tracefs::events_of_tests(), [NAME]);
     let top = TraceInstance::top();
-    for _ in 0..2 {
-        top.enable("st_proc_many");
-        children
-            .iter_mut()
-            .for_each(|child| child.line.hear(Word::Set));
-        top.disable("st_proc_many");
-        children
-            .iter_mut()
-            .for_each(|child| child.line.hear(Word::Clear));
+    for _ in 0..3 {
+        top.enable(NAME);
+        tell(&mut children, Word::Set);
+        // The end of one leaves the others alone.
+        children.remove(0).kill();
+        top.disable(NAME);
+        tell(&mut children, Word::Clear);
     }
-    children.into_iter().for_each(|child| child.join());
-    wait_gone("st_proc_many");
-}
-
-fn one_process_ending_leaves_the_others_alone() {
-    let text = "st_proc_others u32 a";
-    let mut one = child::fork(|line| watch(line, text));
-    let mut two = child::fork(|line| hold(line, text));
-    one.line.hear(Word::Registered);
-    two.line.hear(Word::Holding);
-    let top = TraceInstance::top();
-    top.enable("st_proc_others");
-    one.line.hear(Word::Set);
-    two.kill();
-    top.disable("st_proc_others");
-    one.line.hear(Word::Clear);
-    top.enable("st_proc_others");
-    one.line.hear(Word::Set);
-    top.disable("st_proc_others");
-    one.line.hear(Word::Clear);
-    one.join();
-    wait_gone("st_proc_others");
+    end(children);
+    wait_gone(NAME);
 }
 
 fn toggling_while_processes_come_and_go() {
@@ -159,29 +97,21 @@ fn toggling_while_processes_come_and_go() {
     // Meanwhile this process makes others come and go.
     let toggler = toggler(&event.name);
     for round in 0..30 {
-        let mut child = child::fork(|line| {
-            let page = Mapping::new(1);
-            let data = Data::open();
-            data.register_text("st_proc_come u32 a", page.address(), 0)
-                .unwrap();
+        let is_killed = round % 2 == 0;
+        let child = child::fork_until(Word::Registered, |line| {
+            event.add_bit(Mapping::kept(1).address(), 0);
             line.say(Word::Registered);
-            if round % 2 == 0 {
+            if is_killed {
                 line.wait_for_kill();
             }
         });
-        child.line.hear(Word::Registered);
-        if round % 2 == 0 {
-            child.kill();
-        } else {
-            child.join();
+        match is_killed {
+            true => child.kill(),
+            false => child.join(),
         }
     }
     toggler.kill();
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
-    top.disable(&event.name);
-    event.wait_clear();
+    event.toggle();
 }
 
 /// A bit in an absent page is tried again after a pause. Here the page is dropped again and again
@@ -196,7 +126,7 @@ fn those_that_are_looked_at_again_leave_nothing() {
             os::forget_children();
             let own = Event::new(&format!("{EVENT} u32 a"));
             for _ in 0..CHILDREN {
-                own.page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                own.page.discard();
                 tasks::vfork(|| 0).expect("vfork");
             }
         });
@@ -215,7 +145,7 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
     let process = child::fork(|_| {
         os::adopt_orphans();
         os::forget_children();
-        let mut first = child::fork(|line| {
+        let mut first = child::fork_until(Word::Registered, |line| {
             let _event = Event::new("st_proc_line u32 a");
             line.say(Word::Registered);
             while line.listen() == Word::Fork {
@@ -225,10 +155,8 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
                 line.say(Word::Forked);
             }
         });
-        first.line.hear(Word::Registered);
         grows_by_nothing(10, machine::rounds(60), |_| {
-            first.line.say(Word::Fork);
-            first.line.hear(Word::Forked);
+            first.line.ask(Word::Fork, Word::Forked);
         });
         first.line.say(Word::End);
         // It ended long ago, and the kernel has reaped it.

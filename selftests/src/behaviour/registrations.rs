@@ -3,24 +3,23 @@
 //! `user_events_registrations`: the registrations of all programs, and the state of their bits.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Register, REGISTRATIONS};
-use crate::kit::child::{self, Child, Line, Word};
+use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::random::Random;
 use crate::kit::tasks;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
-use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::userfault::{Guard, Userfault};
+use crate::kit::wait;
 use std::collections::BTreeSet;
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("registrations":
@@ -38,9 +37,7 @@ tests!("registrations":
     a_child_has_its_own,
     ends_with_exec_and_exit,
     a_command_name_is_one_word,
-    a_program_that_changes_its_name,
     a_reader_in_a_pid_namespace,
-    can_be_longer_than_a_page,
     a_process_that_comes_meanwhile_is_listed_whole_or_not,
     the_next_process_is_listed_whole_when_one_ends_meanwhile,
     thousands_come_and_go_in_any_order,
@@ -75,11 +72,18 @@ fn line_of(event: &Event, state: &str) -> String {
     line(&event.name, pid, &name(), event.page.address(), 0, state)
 }
 
-/// In a child: registers, sends the address, and waits for the order to end.
-fn hold(line: &mut Line, text: &str) {
-    let event = Event::new(text);
-    line.send(format!("{:#x}", event.page.address()));
-    line.hear(Word::End);
+/// Lines in order: that of the listing is by address, which is the kernel's choice.
+fn in_order<const COUNT: usize>(mut lines: [String; COUNT]) -> [String; COUNT] {
+    lines.sort();
+    lines
+}
+
+/// The lines of the listing in the same order.
+#[track_caller]
+fn sorted() -> Vec<String> {
+    let mut lines = listing();
+    lines.sort();
+    lines
 }
 
 fn end(mut child: Child) {
@@ -97,73 +101,6 @@ fn of_nothing() {
     assert_eq!(fs::read_to_string(REGISTRATIONS).unwrap(), HEADER);
 }
 
-/// Bits of one event in a kilobyte, with the test's own record of the registered ones.
-struct ManyProcesses {
-    data: Data,
-    page: Mapping,
-    tracer: TraceInstance,
-    random: Random,
-    there: BTreeSet<(u64, u8)>,
-}
-
-impl ManyProcesses {
-    const NAME: &'static str = "st_regs_crowd";
-    const WORDS: u64 = 256;
-
-    /// Registers or unregisters random bits: of the registered ones, only one in `one_in` goes.
-    fn change(&mut self, times: usize, one_in: usize) {
-        for _ in 0..times {
-            let word = self.random.long_below(Self::WORDS);
-            let bit = self.random.byte_below(32);
-            let address = self.page.address() + 4 * word;
-            if !self.there.contains(&(word, bit)) {
-                let text = format!("{} u32 a", Self::NAME);
-                self.data.register_text(&text, address, bit).unwrap();
-                self.there.insert((word, bit));
-            } else if self.random.below(one_in) == 0 {
-                self.data.unregister_bit(address, bit).unwrap();
-                self.there.remove(&(word, bit));
-            }
-        }
-    }
-
-    /// Unregisters all bits but every hundredth.
-    fn shrink(&mut self) {
-        let mut number = 0;
-        let (data, page) = (&self.data, &self.page);
-        self.there.retain(|(word, bit)| {
-            number += 1;
-            if number % 100 != 0 {
-                data.unregister_bit(page.address() + 4 * word, *bit)
-                    .unwrap();
-            }
-            number % 100 == 0
-        });
-    }
-
-    /// Asserts that the listing has the bits in order, and that these bits alone follow the event.
-    fn check(&self) {
-        let (pid, name) = (process::id() as i32, name());
-        let want = self.there.iter().map(|(word, bit)| {
-            let address = self.page.address() + 4 * word;
-            line(Self::NAME, pid, &name, address, *bit, "clear")
-        });
-        assert_eq!(listing(), want.collect::<Vec<_>>());
-        self.tracer.enable(Self::NAME);
-        for word in 0..Self::WORDS {
-            let bits = self.there.range((word, 0)..(word + 1, 0));
-            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
-            let now = || self.page.word(4 * word as usize).load(Ordering::Relaxed);
-            wait::until("the bits to be set", || now() == want);
-        }
-        self.tracer.disable(Self::NAME);
-        for word in 0..Self::WORDS as usize {
-            let now = || self.page.word(4 * word).load(Ordering::Relaxed);
-            wait::until("the bits to be cleared", || now() == 0);
-        }
-    }
-}
-
 /// The lines of the listing, of which the first are read before `between`.
 #[track_caller]
 fn read_in_two(between: impl FnOnce()) -> Vec<String> {
@@ -179,36 +116,44 @@ fn read_in_two(between: impl FnOnce()) -> Vec<String> {
 
 /// Makes a process that has 32 bits of an event in this word, until it is ordered to end.
 fn fork_with_bits(text: &str, address: u64) -> Child {
-    let mut child = child::fork(|line| {
+    child::fork_until(Word::Registered, |line| {
         let data = Data::open();
         for bit in 0..32 {
             data.register_text(text, address, bit).unwrap();
         }
-        line.say(Word::Registered);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Registered);
-    child
+        line.ask(Word::Registered, Word::End);
+    })
+}
+
+/// The lines of such a process.
+fn all_bits(event: &str, child: &Child, address: u64) -> Vec<String> {
+    let line = |bit| line(event, child.pid, &name(), address, bit, "clear");
+    (0..32).map(line).collect()
+}
+
+fn lines_with(lines: &[String], start: &str) -> Vec<String> {
+    let its = lines.iter().filter(|line| line.starts_with(start));
+    its.cloned().collect()
 }
 
 /// The address of its mm in the kernel decides which.
 fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
     let page = Mapping::kept(1);
-    let lines_of = |lines: &[String], event: &str, child: &Child| {
-        let its = lines.iter().filter(|line| line.starts_with(event));
-        let want = (0..32).map(|bit| line(event, child.pid, &name(), page.address(), bit, "clear"));
-        (its.cloned().collect::<Vec<_>>(), want.collect::<Vec<_>>())
-    };
+    let address = page.address();
     for _ in 0..5 {
-        let first = fork_with_bits("st_regs_first u32 a", page.address());
+        let first = fork_with_bits("st_regs_first u32 a", address);
         let mut late = None;
-        let lines =
-            read_in_two(|| late = Some(fork_with_bits("st_regs_late u32 a", page.address())));
+        let lines = read_in_two(|| late = Some(fork_with_bits("st_regs_late u32 a", address)));
         let late = late.expect("a process");
-        let (its, want) = lines_of(&lines, "st_regs_first", &first);
-        assert_eq!(its, want);
-        let (its, want) = lines_of(&lines, "st_regs_late", &late);
-        assert!(its.is_empty() || its == want, "{its:?}");
+        assert_eq!(
+            lines_with(&lines, "st_regs_first "),
+            all_bits("st_regs_first", &first, address)
+        );
+        let its = lines_with(&lines, "st_regs_late ");
+        assert!(
+            its.is_empty() || its == all_bits("st_regs_late", &late, address),
+            "{its:?}"
+        );
         assert_eq!(listing().len(), 64);
         end(late);
         end(first);
@@ -219,191 +164,166 @@ fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
 
 fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
     let page = Mapping::kept(1);
+    let address = page.address();
     // The process that stays has lower addresses than the one that ends.
-    let first = fork_with_bits("st_regs_ends u32 a", page.address() + 4);
-    let next = fork_with_bits("st_regs_next u32 a", page.address());
+    let first = fork_with_bits("st_regs_ends u32 a", address + 4);
+    let next = fork_with_bits("st_regs_next u32 a", address);
     let lines = read_in_two(|| {
         first.kill();
         wait_gone("st_regs_ends");
     });
-    let its: Vec<_> = lines
-        .into_iter()
-        .filter(|line| line.starts_with("st_regs_next "))
-        .collect();
-    let address = page.address();
-    let want: Vec<_> = (0..32)
-        .map(|bit| line("st_regs_next", next.pid, &name(), address, bit, "clear"))
-        .collect();
-    assert_eq!(its, want);
+    assert_eq!(
+        lines_with(&lines, "st_regs_next "),
+        all_bits("st_regs_next", &next, address)
+    );
     end(next);
 }
 
 fn thousands_come_and_go_in_any_order() {
-    let mut many = ManyProcesses {
-        data: Data::open(),
-        page: Mapping::kept(1),
-        tracer: TraceInstance::instance("st_regs_crowd"),
-        random: Random::new(5),
-        there: BTreeSet::new(),
-    };
-    many.change(4000, 8);
-    many.check();
-    many.change(4000, 1);
-    many.check();
-    many.shrink();
-    many.check();
-    many.change(1000, 1);
-    many.check();
+    const NAME: &str = "st_regs_crowd";
+    const WORDS: u64 = 256;
+    let (data, page, top) = (Data::open(), Mapping::kept(1), TraceInstance::top());
+    let (pid, name, mut random) = (process::id() as i32, name(), Random::new(5));
+    let address = |word: u64| page.address() + 4 * word;
+    // The registered bits, by word.
+    let mut there = BTreeSet::new();
+    for step in [Some((4000, 8)), Some((4000, 1)), None, Some((1000, 1))] {
+        match step {
+            // Random bits come and go: of those that are there, only one in `one_in` goes.
+            Some((times, one_in)) => {
+                for _ in 0..times {
+                    let (word, bit) = (random.long_below(WORDS), random.byte_below(32));
+                    if there.insert((word, bit)) {
+                        data.register_text("st_regs_crowd u32 a", address(word), bit)
+                            .unwrap();
+                    } else if random.below(one_in) == 0 {
+                        data.unregister_bit(address(word), bit).unwrap();
+                        there.remove(&(word, bit));
+                    }
+                }
+            }
+            // All go but every hundredth.
+            None => {
+                let mut numbers = 1..;
+                there.retain(|(word, bit)| {
+                    let stays = numbers.next().is_some_and(|number| number % 100 == 0);
+                    if !stays {
+                        data.unregister_bit(address(*word), *bit).unwrap();
+                    }
+                    stays
+                });
+            }
+        }
+        // The listing has the bits in order, and these bits alone follow the event.
+        let line = |(word, bit): &(u64, u8)| line(NAME, pid, &name, address(*word), *bit, "clear");
+        assert_eq!(listing(), there.iter().map(line).collect::<Vec<_>>());
+        top.enable(NAME);
+        for word in 0..WORDS {
+            let bits = there.range((word, 0)..(word + 1, 0));
+            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
+            wait::until("the bits to be set", || page.get(4 * word as usize) == want);
+        }
+        top.disable(NAME);
+        wait::until("the bits to be cleared", || {
+            (0..WORDS).all(|word| page.get(4 * word as usize) == 0)
+        });
+    }
 }
 
 fn of_bits_of_both_widths() {
-    let data = Data::open();
-    let page = Mapping::kept(1);
-    let text = CString::new("st_regs_widths u32 a").unwrap();
-    let (pid, name) = (process::id(), name());
-    let mut want = Vec::new();
+    let event = Event::new("st_regs_widths u32 a");
+    event.unregister().unwrap();
+    let (address, pid, name) = (event.page.address(), process::id(), name());
     // Registered in another order than that of the listing.
-    for (offset, bit, size) in [(16, 63, 8), (0, 31, 4), (16, 0, 8), (0, 0, 4), (8, 5, 8)] {
-        let address = page.address() + offset;
-        data.register(&Register {
-            enable_bit: bit,
-            enable_size: size,
-            ..Register::new(address, text.as_ptr() as u64)
-        })
-        .unwrap();
-        want.push((offset, bit, size));
+    let mut bits = [(16, 63, 8), (0, 31, 4), (16, 0, 8), (0, 0, 4), (8, 5, 8)];
+    for (offset, bit, size) in bits {
+        event.add_bit_of(size, address + offset, bit);
     }
-    want.sort();
-    let want: Vec<_> = want
-        .iter()
-        .map(|(offset, bit, size)| {
-            let address = page.address() + offset;
-            let width = 8 * size;
-            format!("st_regs_widths {pid} {name} {address:#x} {bit}/{width} clear")
-        })
-        .collect();
+    bits.sort();
+    let want = bits.map(|(offset, bit, size)| {
+        let (at, width) = (address + offset, 8 * size);
+        format!("st_regs_widths {pid} {name} {at:#x} {bit}/{width} clear")
+    });
     assert_eq!(listing(), want);
-    data.unregister_bit(page.address() + 8, 5).unwrap();
+    event.data.unregister_bit(address + 8, 5).unwrap();
     assert_eq!(listing(), [&want[..2], &want[3..]].concat());
 }
 
 fn tells_whether_the_bit_is_set() {
     let one = Event::new("st_regs_set u32 a");
     let two = Event::new("st_regs_clear u32 a");
-    let tracer = TraceInstance::top();
     for _ in 0..3 {
-        tracer.enable(&one.name);
-        one.wait_set();
-        let mut want = [line_of(&one, "set"), line_of(&two, "clear")];
-        let mut got = listing();
-        // Sorted by address, which is the kernel's choice.
-        want.sort();
-        got.sort();
-        assert_eq!(got, want);
-        tracer.disable(&one.name);
-        one.wait_clear();
+        one.follows(true);
+        assert_eq!(
+            sorted(),
+            in_order([line_of(&one, "set"), line_of(&two, "clear")])
+        );
+        one.follows(false);
     }
     // The listing shows the contents of the memory, not the state of the event.
-    two.page.word(0).store(1, Ordering::Relaxed);
-    assert!(listing().contains(&line_of(&two, "set")));
-    two.page.word(0).store(!1, Ordering::Relaxed);
-    assert!(listing().contains(&line_of(&two, "clear")));
+    for (word, state) in [(1, "set"), (!1, "clear")] {
+        two.page.set(0, word);
+        assert!(listing().contains(&line_of(&two, state)));
+    }
 }
 
 fn a_page_that_is_not_there_tells_nothing() {
     let event = Event::new("st_regs_absent u32 a");
     assert_eq!(listing(), [line_of(&event, "clear")]);
-    event.page.advise(libc::MADV_DONTNEED).unwrap();
+    event.page.discard();
     assert_eq!(listing(), [line_of(&event, "?")]);
     assert_eq!(event.page.resident(), 0, "the listing brought the page in");
-    let tracer = TraceInstance::top();
-    tracer.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     wait::until("the bit in the listing", || {
         listing() == [line_of(&event, "set")]
     });
-    tracer.disable(&event.name);
+    event.switch(false);
 }
 
 fn a_page_that_was_looked_at_is_freed() {
     let event = Event::new("st_regs_freed u32 a");
     grows_by_nothing(20, 200, |_| {
-        event.page.word(0).store(0, Ordering::SeqCst);
+        event.page.set(0, 0);
         assert_eq!(listing(), [line_of(&event, "clear")]);
-        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        event.page.discard();
     });
-}
-
-/// Lets page faults on a mapping wait until the file is closed.
-fn hold_faults(mapping: &Mapping) -> File {
-    const UFFDIO_API: u64 = 0xc018_aa3f;
-    const UFFDIO_REGISTER: u64 = 0xc020_aa00;
-    const MODE_MISSING: u64 = 1;
-    let file = os::userfaultfd().expect("userfaultfd");
-    let mut api = [0xaau64, 0, 0];
-    os::ioctl(&file, UFFDIO_API, api.as_mut_ptr() as u64).unwrap();
-    let length = mapping.end() - mapping.address();
-    let mut range = [mapping.address(), length, MODE_MISSING, 0];
-    os::ioctl(&file, UFFDIO_REGISTER, range.as_mut_ptr() as u64).unwrap();
-    mapping.advise(libc::MADV_DONTNEED).unwrap();
-    file
 }
 
 fn a_bit_that_waits_for_its_page_is_under_repair() {
     let event = Event::new("st_regs_waits u32 a");
     let other = Event::new("st_regs_waits_not u32 a");
-    let held = hold_faults(&event.page);
-    let show = |state, others| {
-        let mut lines = [line_of(&event, state), line_of(&other, others)];
-        lines.sort();
-        lines
-    };
-    let look = || {
-        let mut lines = listing();
-        lines.sort();
-        lines
-    };
-    assert_eq!(
-        look(),
-        show("?", "clear"),
-        "the page has not been asked for"
-    );
-    let tracer = TraceInstance::top();
-    tracer.enable(&event.name);
-    tracer.enable(&other.name);
-    other.wait_set();
+    let faults = Userfault::on(&event.page, Guard::Missing);
+    let show = |state, others| in_order([line_of(&event, state), line_of(&other, others)]);
+    assert_eq!(sorted(), show("?", "clear"), "not asked for yet");
+    event.switch(true);
+    other.follows(true);
     for _ in 0..100 {
-        assert_eq!(look(), show("? repair", "set"));
+        assert_eq!(sorted(), show("? repair", "set"));
     }
-    drop(held);
-    wait::until("the bit to be repaired", || look() == show("set", "set"));
-    tracer.disable(&event.name);
-    tracer.disable(&other.name);
+    drop(faults);
+    wait::until("the bit to be repaired", || sorted() == show("set", "set"));
+    event.switch(false);
+    other.switch(false);
 }
 
 fn a_file_or_a_tracer_alone_registers_nothing() {
     let event = Event::new("st_regs_alone u32 a");
-    let tracer = TraceInstance::top();
-    tracer.enable(&event.name);
+    event.switch(true);
     event.unregister().unwrap();
     assert_eq!(listing(), [""; 0]);
-    tracer.disable(&event.name);
+    event.switch(false);
 }
 
 fn of_a_thread_names_the_process() {
     let event = Event::new("st_regs_thread u32 a");
+    let address = event.page.address();
     thread::scope(|scope| {
         scope.spawn(|| {
             fs::write("/proc/thread-self/comm", "another").unwrap();
-            let address = event.page.address();
-            event
-                .data
-                .register_text("st_regs_thread u32 a", address, 7)
-                .unwrap();
+            event.add_bit(address, 7);
         });
     });
     let pid = process::id() as i32;
-    let address = event.page.address();
     let want = [0, 7].map(|bit| line(&event.name, pid, &name(), address, bit, "clear"));
     assert_eq!(listing(), want);
 }
@@ -412,37 +332,33 @@ fn of_a_thread_names_the_process() {
 /// processes is the kernel's choice, and does not change.
 fn of_several_processes_each_together() {
     const NAMES: [&str; 5] = ["c", "b", "a", "b", "c"];
-    // By descending addresses.
-    let offsets = [64, 8, 0];
     let page = Mapping::kept(1);
+    // By ascending addresses; registered in another order.
+    let bits_of = |at: usize| {
+        let event = |number: usize| format!("st_regs_{}", NAMES[number % NAMES.len()]);
+        [(0, at), (8, at + 1), (64, at)]
+            .map(|(offset, number)| (page.address() + offset, event(number)))
+    };
     let mut children: Vec<_> = (0..NAMES.len())
         .map(|at| {
-            let mut child = child::fork(|line| {
+            let child = child::fork_until(Word::Registered, |line| {
                 let data = Data::open();
-                for (offset, number) in offsets.iter().zip([at, at + 1, at]) {
-                    let text = format!("st_regs_{} u32 a", NAMES[number % NAMES.len()]);
-                    let address = page.address() + offset;
-                    data.register_text(&text, address, 0).unwrap();
+                for (address, event) in bits_of(at).iter().rev() {
+                    data.register_text(&format!("{event} u32 a"), *address, 0)
+                        .unwrap();
                 }
-                line.say(Word::Registered);
-                line.hear(Word::End);
+                line.ask(Word::Registered, Word::End);
             });
-            child.line.hear(Word::Registered);
             (at, child)
         })
         .collect();
     let lines_of = |(at, child): &(usize, Child)| {
-        let of = |offset, number: usize| {
-            let event = format!("st_regs_{}", NAMES[number % NAMES.len()]);
-            let address = page.address() + offset;
-            line(&event, child.pid, &name(), address, 0, "clear")
-        };
-        [of(0, *at), of(8, at + 1), of(64, *at)]
+        bits_of(*at).map(|(address, event)| line(&event, child.pid, &name(), address, 0, "clear"))
     };
     let check = |children: &[(usize, Child)]| {
         let mut want: Vec<_> = children.iter().map(lines_of).collect();
         let got = listing();
-        let mut parts: Vec<_> = got.chunks(offsets.len()).map(<[String]>::to_vec).collect();
+        let mut parts: Vec<_> = got.chunks(3).map(<[String]>::to_vec).collect();
         want.sort();
         parts.sort();
         assert_eq!(parts, want);
@@ -489,50 +405,40 @@ fn a_child_has_its_own() {
     let mut child = child::fork(|line| {
         line.hear(Word::Unregister);
         event.unregister().unwrap();
-        line.say(Word::Unregistered);
-        line.hear(Word::End);
+        line.ask(Word::Unregistered, Word::End);
     });
     let address = event.page.address();
     let its = |state| line(&event.name, child.pid, &name(), address, 0, state);
     // Which of them comes first is the kernel's choice.
-    let both = |state| BTreeSet::from([mine(state), its(state)]);
-    let listed = || listing().into_iter().collect::<BTreeSet<_>>();
-    wait::until("the child to be listed", || listed() == both("clear"));
-    let tracer = TraceInstance::top();
-    tracer.enable(&event.name);
-    wait::until("both bits in the listing", || listed() == both("set"));
-    child.line.say(Word::Unregister);
-    child.line.hear(Word::Unregistered);
+    let both = |state| in_order([mine(state), its(state)]);
+    wait::until("the child to be listed", || sorted() == both("clear"));
+    event.switch(true);
+    wait::until("both bits in the listing", || sorted() == both("set"));
+    child.line.ask(Word::Unregister, Word::Unregistered);
     assert_eq!(listing(), [mine("set")]);
-    tracer.disable(&event.name);
+    event.switch(false);
     end(child);
 }
 
 fn ends_with_exec_and_exit() {
-    let mut child = child::fork(|line| {
-        let event = Event::new("st_regs_exec u32 a");
-        line.say(Word::Registered);
-        line.hear(Word::Exec);
-        drop(event.data);
-        let error = Command::new("sleep")
-            .arg("1000")
-            .stdin(Stdio::null())
-            .exec();
-        panic!("exec: {error}");
-    });
-    child.line.hear(Word::Registered);
-    assert_eq!(listing().len(), 1);
-    child.line.say(Word::Exec);
-    wait_gone("st_regs_exec");
-    assert_eq!(listing(), [""; 0]);
-    child.kill();
-
-    let mut child = child::fork(|line| hold(line, "st_regs_kill u32 a"));
-    let _: String = child.line.receive();
-    assert_eq!(listing().len(), 1);
-    child.kill();
-    wait_gone("st_regs_kill");
-    assert_eq!(listing(), [""; 0]);
+    for by_exec in [false, true] {
+        let mut child = child::fork_until(Word::Registered, |line| {
+            let event = Event::new("st_regs_ends u32 a");
+            line.ask(Word::Registered, Word::Exec);
+            drop(event.data);
+            let mut sleep = Command::new("sleep");
+            panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
+        });
+        assert_eq!(listing().len(), 1);
+        if by_exec {
+            child.line.say(Word::Exec);
+            wait_gone("st_regs_ends");
+            assert_eq!(listing(), [""; 0]);
+        }
+        child.kill();
+        wait_gone("st_regs_ends");
+        assert_eq!(listing(), [""; 0]);
+    }
 }
 
 fn a_command_name_is_one_word() {
@@ -554,14 +460,6 @@ fn a_command_name_is_one_word() {
     }
 }
 
-fn a_program_that_changes_its_name() {
-    let event = Event::new("st_regs_rename u32 a");
-    for name in ["one", "two"] {
-        fs::write("/proc/self/comm", name).unwrap();
-        assert_eq!(listing(), [line_of(&event, "clear")]);
-    }
-}
-
 fn a_reader_in_a_pid_namespace() {
     let event = Event::new("st_regs_space u32 a");
     let address = event.page.address();
@@ -574,90 +472,55 @@ fn a_reader_in_a_pid_namespace() {
     assert_eq!(got, format!("{HEADER}{want}\n"));
 }
 
-fn can_be_longer_than_a_page() {
-    let data = Data::open();
-    let page = Mapping::kept(1);
-    let mut want = Vec::new();
-    for offset in (0..PAGE as u64).step_by(4) {
-        let address = page.address() + offset;
-        data.register_text("st_regs_many u32 a", address, 1)
-            .unwrap();
-        let pid = process::id() as i32;
-        want.push(line("st_regs_many", pid, &name(), address, 1, "clear"));
-    }
-    assert_eq!(listing(), want);
-}
-
 /// Checks the form of each line. Returns how many are of this event and process.
 #[track_caller]
 fn count(event: &str, pid: i32) -> usize {
-    let lines = listing();
-    let mut count = 0;
-    for line in &lines {
+    let is_its = |line: &String| {
         let words: Vec<_> = line.split(' ').collect();
         assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
         assert!(words[0].starts_with("st_regs_"), "{line:?}");
-        let its: i32 = words[1].parse().unwrap();
         assert!(words[3].starts_with("0x"), "{line:?}");
         assert!(words[4].ends_with("/32"), "{line:?}");
         assert!(["set", "clear", "?"].contains(&words[5]), "{line:?}");
-        if words[0] == event && its == pid {
-            count += 1;
-        }
-    }
-    count
+        let its: i32 = words[1].parse().unwrap();
+        words[0] == event && its == pid
+    };
+    listing().iter().filter(|line| is_its(line)).count()
 }
 
 fn is_correct_while_processes_come_and_go() {
     let event = Event::new("st_regs_stays u32 a");
+    let pid = process::id() as i32;
     let toggler = toggler(&event.name);
     // Processes that begin and end all the time, each with something registered.
-    let mut others: Vec<_> = (0..3)
-        .map(|_| {
-            child::fork(|_| loop {
-                let child = child::fork(|line| {
-                    let own = Event::new("st_regs_goes u32 a");
-                    let grandchild = child::fork(|_| own.unregister().unwrap());
-                    grandchild.join();
-                    line.say(Word::Registered);
-                });
-                child.join();
-            })
+    let others = [(); 3].map(|()| {
+        child::fork(|_| loop {
+            let child = child::fork(|_| {
+                let own = Event::new("st_regs_goes u32 a");
+                child::fork(|_| own.unregister().unwrap()).join();
+            });
+            child.join();
         })
-        .collect();
+    });
     let mut seen = 0;
     wait::until("others to have been listed often", || {
-        assert_eq!(count("st_regs_stays", process::id() as i32), 1);
-        for line in listing() {
-            seen += usize::from(line.starts_with("st_regs_goes "));
-        }
+        assert_eq!(count("st_regs_stays", pid), 1);
+        seen += lines_with(&listing(), "st_regs_goes ").len();
         seen > 300
     });
+    let more = Event::new("st_regs_more u32 a");
     // One thread reads all the time while another one registers and unregisters.
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&stop);
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                count("st_regs_stays", 0);
-            }
-        });
+    let address = more.page.address();
+    let read = || assert_eq!(count("st_regs_stays", 0), 0);
+    wait::beside(read, || {
         for bit in 1..32 {
-            let address = event.page.address();
-            event
-                .data
-                .register_text("st_regs_more u32 a", address, bit)
-                .unwrap();
-            assert_eq!(count("st_regs_more", process::id() as i32), 1);
-            event.data.unregister_bit(address, bit).unwrap();
-            assert_eq!(count("st_regs_more", process::id() as i32), 0);
+            more.add_bit(address, bit);
+            assert_eq!(count("st_regs_more", pid), 2);
+            more.data.unregister_bit(address, bit).unwrap();
+            assert_eq!(count("st_regs_more", pid), 1);
         }
     });
-    others.drain(..).for_each(Child::kill);
+    others.map(Child::kill);
     toggler.kill();
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
-    top.disable(&event.name);
-    event.wait_clear();
+    event.toggle();
 }

@@ -7,16 +7,16 @@ use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone, Event};
+use crate::kit::event::{repair_pending, settle, wait_gone, wait_repaired, Event};
+use crate::kit::fork_tree::{serve, toggle_of};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{machine, os, tasks, wait};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, sleep};
+use std::fs;
+use std::slice;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 tests!("retries":
@@ -30,16 +30,13 @@ tests!("retries":
 /// Asserts that a bit that was given up, with its event enabled, is not written before the next
 /// change, although its memory can be written again. The first round checks that for longer.
 #[track_caller]
-fn waits_for_the_next_change(event: &Event, top: &TraceInstance, queued: &Queued, round: usize) {
+fn waits_for_the_next_change(event: &Event, queued: &Queued, round: usize) {
     assert!(!event.bit(), "written without a change");
     if round == 0 {
         stays_given_up(event, queued);
     }
-    top.disable(&event.name);
-    top.enable(&event.name);
-    event.wait_set();
-    top.disable(&event.name);
-    event.wait_clear();
+    event.switch(false);
+    event.toggle();
 }
 
 /// Records when work is queued on the module's work queues.
@@ -137,8 +134,8 @@ fn pauses_grow_and_begin_anew_with_a_change() {
         .filter(longest)
         .fold(f64::INFINITY, f64::min);
     queued.clear();
-    top.disable(&event.name);
-    top.enable(&event.name);
+    event.switch(false);
+    event.switch(true);
     wait::until("many tries soon after each other", || {
         let pauses = queued.pauses();
         let short = pauses
@@ -149,8 +146,8 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     assert!(repair_pending(pid), "given up");
     group.set("memory.max", "max");
     child.tell(Word::Set);
-    wait::until("no repair to be pending", || !repair_pending(pid));
-    top.disable(&event.name);
+    wait_repaired(pid);
+    event.switch(false);
     child.tell(Word::Clear);
     child.tell(Word::End);
     child.join();
@@ -164,39 +161,24 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
         // This process waits in vfork, and is killed there; the other one goes on.
         let _ = tasks::vfork(|| {
             line.send(std::process::id());
-            loop {
-                let word = line.listen();
-                match word {
-                    Word::Set => event.wait_set(),
-                    Word::Clear => event.wait_clear(),
-                    _ => return 0,
-                }
-                line.say(word);
-            }
+            serve(line, &event);
+            0
         });
     });
     let other: i32 = child.line.receive();
     let queued = Queued::new(NAME);
     os::kill(child.pid, libc::SIGKILL).expect("kill it");
-    wait::until("it to end", || {
-        tasks::state(child.pid, child.pid) == Some('Z')
-    });
+    tasks::wait_state(child.pid, child.pid, 'Z');
     // Longer than the longest pause.
     sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
     assert_eq!(queued.count(), 0, "looked for");
     assert!(tracefs::event_exists(NAME), "gone too early");
-    let top = TraceInstance::top();
     for _ in 0..2 {
-        top.enable(NAME);
-        child.tell(Word::Set);
-        top.disable(NAME);
-        child.tell(Word::Clear);
+        toggle_of(NAME, slice::from_mut(&mut child));
     }
-    child.line.say(Word::End);
+    child.tell(Word::End);
     wait_gone(NAME);
-    let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
-    assert_eq!(status, libc::SIGKILL, "wait status of the child");
-    std::mem::forget(child);
+    assert_eq!(child.wait(), libc::SIGKILL, "wait status of the child");
     wait::until("the other process to end", || {
         tasks::state(other, other).is_none_or(|state| state == 'Z')
     });
@@ -204,96 +186,52 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
 
 /// The work queue gives up a bit in a page beyond the end of a file in memory.
 fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
-    let pid = std::process::id() as i32;
     let file = os::memory_file(PAGE as u64);
-    let mut event = Event::new("st_retry_file u32 a");
-    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-    let other = std::mem::replace(&mut event.page, page);
-    let text = format!("{} u32 a", event.name);
-    let result = event.data.register_text(&text, event.page.address(), 0);
-    assert_eq!(result, Ok(event.index));
-    let other_is = |on: u32| {
-        wait::until("the other bit", || {
-            other.word(0).load(Ordering::Relaxed) == on
-        })
-    };
-    let top = TraceInstance::top();
+    let event = Event::in_memory("st_retry_file u32 a", Mapping::of_shared(&file, 1));
+    let other = Event::new("st_retry_file u32 a");
     let queued = Queued::new(&event.name);
     for round in 0..3 {
         file.set_len(0).expect("cut the file");
-        for _ in 0..2 {
-            top.enable(&event.name);
-            other_is(1);
-            wait::until("it to be given up", || !repair_pending(pid));
-            top.disable(&event.name);
-            other_is(0);
+        for on in [true, false, true, false, true] {
+            other.follows(on);
+            settle();
         }
-        top.enable(&event.name);
-        wait::until("it to be given up", || !repair_pending(pid));
         file.set_len(PAGE as u64).expect("extend the file");
-        waits_for_the_next_change(&event, &top, &queued, round);
+        waits_for_the_next_change(&event, &queued, round);
     }
-}
-
-/// Makes an event with a bit in the server's file. Returns the page of its other bit, too.
-fn of_a_file(name: &str) -> (Event, Mapping) {
-    let file = File::options().read(true).write(true).open(fuse::path(0));
-    let page = Mapping::of_file(&file.expect("open a file"), 1, READ_WRITE, libc::MAP_SHARED);
-    let mut event = Event::new(&format!("{name} u32 a"));
-    let other = std::mem::replace(&mut event.page, page.expect("mmap"));
-    let text = format!("{name} u32 a");
-    let result = event.data.register_text(&text, event.page.address(), 0);
-    assert_eq!(result, Ok(event.index));
-    (event, other)
 }
 
 /// Task work gives up a bit in a page that may not be written.
 fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
-    let pid = std::process::id() as i32;
     let _server = Server::start(1, PAGE);
-    let (event, other) = of_a_file("st_retry_own");
-    let top = TraceInstance::top();
+    let event = Event::in_memory("st_retry_own u32 a", Mapping::of_shared(&fuse::open(), 1));
+    let other = Event::new("st_retry_own u32 a");
     let queued = Queued::new(&event.name);
     for round in 0..3 {
         event.page.protect(libc::PROT_NONE);
-        top.enable(&event.name);
-        wait::until("the other bit", || {
-            other.word(0).load(Ordering::Relaxed) == 1
-        });
-        wait::until("it to be given up", || !repair_pending(pid));
+        other.follows(true);
+        settle();
         event.page.protect(READ_WRITE);
-        waits_for_the_next_change(&event, &top, &queued, round);
+        waits_for_the_next_change(&event, &queued, round);
     }
 }
 
 fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
-    let pid = std::process::id() as i32;
     let _server = Server::start(1, PAGE);
-    let (event, _other) = of_a_file("st_retry_loop");
-    let top = TraceInstance::top();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = SetOnDrop(&done);
-        let (event, done) = (&event, &done);
-        let taker = scope.spawn(move || {
-            let mut times = 0;
-            while !done.load(Ordering::Relaxed) {
-                event.page.advise(libc::MADV_DONTNEED).unwrap();
-                times += 1;
-            }
-            times
-        });
+    let event = Event::in_memory("st_retry_loop u32 a", Mapping::of_shared(&fuse::open(), 1));
+    let take = || event.page.discard();
+    let times = wait::beside(take, || {
         for _ in 0..20 {
-            top.enable(&event.name);
-            top.disable(&event.name);
+            event.switch(true);
+            event.switch(false);
             // The repair ends: the bit is given up or written.
-            wait::until("no repair to be pending", || !repair_pending(pid));
+            settle();
         }
         // Registering waits for the page, and ends as well, most often in vain.
         let (mut tries, mut registered) = (0, 0);
         wait::until("a registration to be in time", || {
-            let (text, address) = ("st_retry_loop u32 a", event.page.address() + 8);
-            match event.data.register_text(text, address, 0) {
+            let address = event.page.address() + 8;
+            match event.register(address, 0) {
                 Ok(_) => {
                     registered += 1;
                     let _ = event.data.unregister_bit(address, 0);
@@ -303,15 +241,10 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
             tries += 1;
             tries >= 20 && registered > 0
         });
-        done.store(true, Ordering::Relaxed);
-        let times = taker.join().expect("the taker");
-        println!("  # the page was taken away {times} times");
     });
+    println!("  # the page was taken away {times} times");
     for _ in 0..3 {
-        top.enable(&event.name);
-        event.wait_set();
-        top.disable(&event.name);
-        event.wait_clear();
+        event.toggle();
     }
     let listing = fs::read_to_string(crate::kit::abi::REGISTRATIONS).expect("the listing");
     assert!(!listing.contains(" repair"), "{listing}");

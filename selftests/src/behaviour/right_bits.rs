@@ -9,7 +9,6 @@ use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{tasks, wait};
 use std::process;
-use std::sync::atomic::Ordering;
 
 tests!("right_bits":
     a_set_is_copied_and_leaves_pages_shared,
@@ -30,29 +29,20 @@ struct Two {
 impl Two {
     /// Both share the page, whose bit is as given.
     fn new(bit: u32) -> Two {
-        let mut event = Event::new(TEXT);
         // Bits are written in the order of their addresses, the tested one first.
-        let mut other = Mapping::kept(1);
-        if other.address() < event.page.address() {
-            let register = |page: &Mapping| event.data.register_text(TEXT, page.address(), 0);
-            event.unregister().expect("unregister");
-            std::mem::swap(&mut event.page, &mut other);
-            register(&event.page).expect("register");
-        }
-        let (data, at) = (&event.data, other.address());
-        data.register_text(TEXT, at, 0).expect("register");
-        event.page.word(0).store(bit, Ordering::SeqCst);
-        let change = |word| {
-            let result = match word {
-                Word::Register => data.register_text(TEXT, at, 7).map(drop),
-                Word::Unregister => data.unregister_bit(at, 7),
-                word => panic!("told to {word:?}"),
-            };
-            result.unwrap_or_else(|errno| panic!("{word:?}: {errno:?}"));
-        };
+        let mut pages = [Mapping::kept(1), Mapping::kept(1)];
+        pages.sort_by_key(Mapping::address);
+        let [page, other] = pages;
+        let event = Event::in_memory(TEXT, page);
+        let at = other.address();
+        event.add_bit(at, 0);
+        event.page.set(0, bit);
         let child = child::fork(|line| loop {
             let word = line.listen();
-            change(word);
+            match word {
+                Word::Register => event.add_bit(at, 7),
+                _ => event.data.unregister_bit(at, 7).expect("unregister"),
+            }
             line.say(word);
         });
         Two {
@@ -76,8 +66,7 @@ impl Two {
     #[track_caller]
     fn wait_for_others(&self, on: u32) {
         wait::until("the other bits", || {
-            self.other.word(0).load(Ordering::Relaxed) & 1 == on
-                && self.childs(&self.other).map(|word| word & 1) == Some(on)
+            self.other.get(0) & 1 == on && self.childs(&self.other).map(|word| word & 1) == Some(on)
         });
         wait::until("no repair to be pending", || {
             !repair_pending(process::id() as i32) && !repair_pending(self.child.pid)
@@ -86,13 +75,11 @@ impl Two {
 
     #[track_caller]
     fn change(&mut self, by_child: bool, word: Word) {
-        let (data, at) = (&self.event.data, self.other.address());
+        let at = self.other.address();
         match (by_child, word) {
             (true, word) => self.child.tell(word),
-            (false, Word::Register) => {
-                data.register_text(TEXT, at, 7).expect("register");
-            }
-            (false, _) => data.unregister_bit(at, 7).expect("unregister"),
+            (false, Word::Register) => self.event.add_bit(at, 7),
+            (false, _) => self.event.data.unregister_bit(at, 7).expect("unregister"),
         }
     }
 }
@@ -101,10 +88,9 @@ impl Two {
 fn a_set_is_copied_and_leaves_pages_shared() {
     for by_child in [false, true] {
         for on in [0, 1] {
-            let top = TraceInstance::top();
             let mut two = Two::new(0);
             if on == 1 {
-                top.enable(&two.event.name);
+                two.event.switch(true);
                 two.wait_for_others(1);
                 two.event.wait_set();
                 // Start over: the copy-on-write page is no longer shared.
@@ -129,18 +115,11 @@ fn a_set_is_copied_and_leaves_pages_shared() {
             two.change(!by_child, Word::Register);
             assert!(two.shares_the_page());
             // The bits still follow the event.
-            if on == 0 {
-                top.enable(&two.event.name);
-                two.event.wait_set();
-            } else {
-                top.disable(&two.event.name);
-                two.event.wait_clear();
-            }
+            two.event.follows(on == 0);
             two.wait_for_others(1 - on);
             assert_eq!(two.childs(&two.event.page), Some(1 - on));
             assert!(!two.shares_the_page());
-            top.disable(&two.event.name);
-            two.event.wait_clear();
+            two.event.follows(false);
             two.wait_for_others(0);
             assert_eq!(two.childs(&two.event.page), Some(0));
         }
@@ -149,10 +128,9 @@ fn a_set_is_copied_and_leaves_pages_shared() {
 
 /// The program itself has set the bit.
 fn a_switch_leaves_pages_shared_whose_bits_are_right() {
-    let top = TraceInstance::top();
     let two = Two::new(1);
     assert!(two.shares_the_page());
-    top.enable(&two.event.name);
+    two.event.switch(true);
     two.wait_for_others(1);
     assert!(two.event.bit() && two.childs(&two.event.page) == Some(1));
     assert!(two.shares_the_page(), "a bit was written that was right");
@@ -161,7 +139,7 @@ fn a_switch_leaves_pages_shared_whose_bits_are_right() {
     instance.enable(&two.event.name);
     instance.disable(&two.event.name);
     assert!(two.shares_the_page());
-    top.disable(&two.event.name);
+    two.event.switch(false);
     two.wait_for_others(0);
     assert!(!two.event.bit() && two.childs(&two.event.page) == Some(0));
     assert!(!two.shares_the_page());

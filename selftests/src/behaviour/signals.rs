@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
@@ -16,62 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 tests!("signals":
-    a_traced_child_that_begins_stopped_has_its_registrations,
     children_that_begin_with_a_signal_have_their_registrations,
     a_signal_does_not_keep_a_process_from_registering,
     a_signal_while_a_write_waits_for_memory_loses_nothing.needs_path(userfault::PATH),
 );
-
-/// Returns whether a process that this one traces has stopped since the last call.
-fn has_stopped(pid: i32) -> bool {
-    matches!(os::wait(pid, libc::__WALL | libc::WNOHANG), Ok((found, status))
-        if found == pid && libc::WIFSTOPPED(status))
-}
-
-/// Makes a ptrace request to a traced process.
-fn ptrace(request: libc::c_uint, pid: i32, data: usize) {
-    // SAFETY: The requests used here either write nothing, or one long to where `data` points.
-    let ret = unsafe { libc::ptrace(request, pid, 0usize, data) };
-    assert_eq!(ret, 0, "ptrace {request}: {:?}", Errno::last());
-}
-
-fn a_traced_child_that_begins_stopped_has_its_registrations() {
-    let mut parent = child::fork(|line| {
-        let event = Event::new("st_sig_traced u32 a");
-        line.say(Word::Registered);
-        line.hear(Word::Fork);
-        match os::fork().unwrap() {
-            0 => {
-                line.say(Word::Running);
-                event.wait_set();
-                line.say(Word::Set);
-                event.wait_clear();
-                line.say(Word::Clear);
-                os::exit_now(0);
-            }
-            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
-        }
-    });
-    parent.line.hear(Word::Registered);
-    let options = libc::PTRACE_O_TRACEFORK as usize;
-    ptrace(libc::PTRACE_SEIZE, parent.pid, options);
-    parent.line.say(Word::Fork);
-    wait::until("the parent to stop in its fork", || has_stopped(parent.pid));
-    let mut pid = 0usize;
-    ptrace(libc::PTRACE_GETEVENTMSG, parent.pid, &raw mut pid as usize);
-    let child = i32::try_from(pid).unwrap();
-    // The stop is pending when the child begins: it stops before its first instruction.
-    wait::until("the child to stop", || has_stopped(child));
-    ptrace(libc::PTRACE_DETACH, child, 0);
-    ptrace(libc::PTRACE_DETACH, parent.pid, 0);
-    parent.line.hear(Word::Running);
-    let top = TraceInstance::top();
-    top.enable("st_sig_traced");
-    parent.line.hear(Word::Set);
-    top.disable("st_sig_traced");
-    parent.line.hear(Word::Clear);
-    parent.join();
-}
 
 /// How many children of a test must have had a signal, and how many it forks at least.
 const INTERRUPTED: usize = 40;
@@ -136,13 +84,7 @@ fn among_signals(run: impl Fn() -> bool) {
 
 fn children_that_begin_with_a_signal_have_their_registrations() {
     let event = Event::new("st_sig_children u32 a");
-    among_signals(|| {
-        let address = event.page.address();
-        let again = event
-            .data
-            .register_text("st_sig_children u32 a", address, 0);
-        again == Err(Errno::EADDRINUSE)
-    });
+    among_signals(|| event.register(event.page.address(), 0) == Err(Errno::EADDRINUSE));
 }
 
 fn a_signal_does_not_keep_a_process_from_registering() {
@@ -162,8 +104,7 @@ fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
     os::count_at(libc::SIGUSR1, 0);
     for round in 1..=10 {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        let faults = Userfault::on(&page, Guard::Missing);
         let (said, numbers) = std::sync::mpsc::channel();
         let written = thread::scope(|scope| {
             let writer = scope.spawn(|| {
@@ -171,9 +112,7 @@ fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
                 os::write_from(&event.data.file, page.address(), 8)
             });
             let thread = numbers.recv().unwrap();
-            wait::until("the write to wait for the page", || {
-                faults.next_fault().is_some()
-            });
+            faults.wait_asked();
             let before = os::counted();
             os::kill(thread, libc::SIGUSR1).expect("kill");
             faults.fill(page.address(), event.index);

@@ -44,6 +44,9 @@ const NEEDED: &[&str] = &[
     "tracing_reset_all_online_cpus",
 ];
 
+/// The last line about a structure that the module does not know.
+const CANNOT_USE: &str = "cannot load: cannot use this kernel's structures: error -19";
+
 fn number(bytes: &[u8], at: usize, length: usize) -> usize {
     let number = bytes[at..at + length].iter().rev();
     number.fold(0, |number, &byte| (number << 8) | usize::from(byte))
@@ -110,7 +113,7 @@ impl Module {
     fn knows_not(&self, structure: &str, name: &str, other: &str) {
         let lines = [
             format!("this kernel has another layout of {structure}"),
-            "cannot load: cannot use this kernel's structures: error -19".into(),
+            CANNOT_USE.into(),
         ];
         let what = format!("{other} instead of {name}");
         fails(&self.with(name, other), &what, Errno::ENODEV, &lines);
@@ -144,18 +147,16 @@ fn each_that_is_missing_is_named_and_nothing_is_loaded() {
 
 fn each_by_which_structures_are_known_is_needed() {
     let module = Module::new();
-    for (name, structure) in [
-        ("eprobe_dyn_event_show", "struct dyn_event_operations"),
-        ("eprobe_dyn_event_is_busy", "struct dyn_event_operations"),
-        ("eprobe_dyn_event_release", "struct dyn_event_operations"),
-        ("eprobe_dyn_event_match", "struct dyn_event_operations"),
-    ] {
-        let line = format!("this kernel has another layout of {structure}");
+    for operation in ["show", "is_busy", "release", "match"] {
         let lines = [
-            line.as_str(),
-            "cannot load: cannot use this kernel's structures: error -19",
+            "this kernel has another layout of struct dyn_event_operations",
+            CANNOT_USE,
         ];
-        module.fails_without(name, Errno::ENODEV, &lines);
+        module.fails_without(
+            &format!("eprobe_dyn_event_{operation}"),
+            Errno::ENODEV,
+            &lines,
+        );
     }
 }
 

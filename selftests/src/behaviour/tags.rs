@@ -13,7 +13,6 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::ffi::CString;
 use std::fs;
-use std::sync::atomic::Ordering;
 
 tests!("tags":
     a_word_with_a_tag_is_efault_unless_tags_were_asked_for,
@@ -32,7 +31,7 @@ const TAG: u8 = 0x2a;
 fn a_word_with_a_tag_is_efault_unless_tags_were_asked_for() {
     let event = Event::new("st_tag_none u32 a");
     let address = tagged(event.page.address() + 8, TAG);
-    let register = || event.data.register_text("st_tag_none u32 a", address, 1);
+    let register = || event.register(address, 1);
     assert_eq!(register(), Err(Errno::EFAULT));
     os::allow_tags();
     assert_eq!(register(), Ok(event.index));
@@ -40,21 +39,19 @@ fn a_word_with_a_tag_is_efault_unless_tags_were_asked_for() {
 
 fn a_word_with_a_tag_is_the_one_without() {
     os::allow_tags();
-    let text = "st_tag_word u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_tag_word u32 a");
     let address = event.page.address() + 8;
-    let register = |tag: u8| event.data.register_text(text, tagged(address, tag), 5);
+    let register = |tag: u8| event.register(tagged(address, tag), 5);
     assert_eq!(register(TAG), Ok(event.index));
     // A registered bit is found by any tag.
     for tag in [0, TAG, 0xff] {
         assert_eq!(register(tag), Err(Errno::EADDRINUSE), "tag {tag:#x}");
     }
-    let top = TraceInstance::top();
-    let is = |value: u32| event.page.word(8).load(Ordering::Relaxed) == value;
+    let is = |value: u32| event.page.get(8) == value;
     for _ in 0..3 {
-        top.enable(&event.name);
+        event.switch(true);
         wait::until("the bit to be set", || is(1 << 5));
-        top.disable(&event.name);
+        event.switch(false);
         wait::until("the bit to be cleared", || is(0));
     }
     let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
@@ -65,12 +62,10 @@ fn a_word_with_a_tag_is_the_one_without() {
 
 fn a_word_is_unregistered_by_any_tag() {
     os::allow_tags();
-    let text = "st_tag_gone u32 a";
-    let event = Event::new(text);
+    let event = Event::new("st_tag_gone u32 a");
     let address = event.page.address() + 16;
     for (came, goes) in [(0, TAG), (TAG, 0), (TAG, 0x80), (TAG, TAG)] {
-        let registered = event.data.register_text(text, tagged(address, came), 2);
-        assert_eq!(registered, Ok(event.index));
+        event.add_bit(tagged(address, came), 2);
         let unregister = || event.data.unregister_bit(tagged(address, goes), 2);
         assert_eq!(unregister(), Ok(()), "{came:#x}, then {goes:#x}");
         assert_eq!(
@@ -92,8 +87,7 @@ fn arguments_and_records_may_have_tags() {
     assert_eq!(request[24..28], event.index.to_ne_bytes());
 
     let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     let record = |value: u32| [event.index, value].map(u32::to_ne_bytes).concat();
     let (one, two) = (record(1), record(2));
     let at = |bytes: &[u8]| tagged(bytes.as_ptr() as u64, TAG);
@@ -102,5 +96,5 @@ fn arguments_and_records_may_have_tags() {
     let parts = [(at(&two[..4]), 4), (at(&two[4..]), 4)];
     assert_eq!(os::writev_from(file, &parts), Ok(8));
     assert_eq!(crate::kit::event::values(&top, &event), [1, 2]);
-    top.disable(&event.name);
+    event.switch(false);
 }

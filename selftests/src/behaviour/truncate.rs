@@ -52,9 +52,7 @@ fn persistent_ones_need_the_capability() {
 
 fn one_that_is_about_to_go_is_not_in_the_way() {
     for _ in 0..30 {
-        let event = Event::new("st_trunc_ours u32 a");
-        event.unregister().unwrap();
-        drop(event);
+        Event::new("st_trunc_ours u32 a").end();
         dynamic::truncate().unwrap();
         no_kind_is_left();
     }

@@ -4,21 +4,20 @@
 
 use crate::behaviour::retries::Queued;
 use crate::harness::tests;
-use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
-use crate::kit::latency::{Latencies, SwitchTimes};
-use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
+use crate::kit::event::{is_listed, wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle, toggles_promptly};
+use crate::kit::latency::Latencies;
 use crate::kit::memory::{page_map_entry, Mapping, PAGE};
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::wait;
-use crate::kit::{machine, module, tasks};
+use crate::kit::{machine, module, os, tasks};
 use std::array;
-use std::fs;
+use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -27,7 +26,6 @@ use std::time::{Duration, Instant};
 
 tests!("userfaultfd" on PATH:
     a_fault_that_is_never_answered_holds_up_no_other,
-    many_faults_that_are_never_answered_hold_up_no_other,
     a_fault_answered_late_gets_the_latest_state,
     a_write_allowed_late_gets_the_latest_state,
     other_bits_of_the_process_are_written_meanwhile,
@@ -37,15 +35,13 @@ tests!("userfaultfd" on PATH:
     no_wait_for_a_handler_grows_long,
     a_page_that_no_handler_is_asked_for_holds_up_nothing,
     a_page_that_may_not_be_written_is_not_asked_for,
-    a_kill_ends_it_without_an_answer,
+    a_kill_or_exit_or_exec_ends_it_without_an_answer,
     after_a_kill_no_handler_is_asked,
-    exit_and_exec_end_it_without_an_answer,
     registering_a_guarded_page_waits_alone_and_can_be_killed,
     a_long_pause_of_another_process_is_not_waited_for.swapping().skip_if(swap::lacks_a_disk),
     a_fork_does_not_wait_for_its_parents_page,
     what_is_given_up_while_its_page_is_waited_for_is_not_written,
     others_carry_on_beside_a_fault_that_is_never_answered,
-    others_carry_on_beside_thousands_of_such_faults.lengthy().limit(400),
     the_module_unloads_without_an_answer.of_loading(),
 );
 
@@ -59,24 +55,31 @@ pub(super) struct Guarded {
 /// In a child: registers, guards the page, sends the userfaultfd, and follows orders.
 fn guard(line: &mut Line, name: &str, guard: Guard) {
     let event = Event::new(&format!("{name} u32 a"));
-    let faults = Userfault::new();
-    faults.guard(&event.page, guard);
+    let faults = Userfault::on(&event.page, guard);
     faults.send(line, &event.page);
     loop {
-        match line.listen() {
+        let word = line.listen();
+        match word {
             Word::Exit => return,
             Word::Exec => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
-            Word::Set => event.wait_set(),
-            Word::Clear => event.wait_clear(),
-            word => panic!("told to {word:?}"),
+            word => obey(word, &event),
         }
-        line.say(Word::Done);
+        line.say(word);
     }
 }
 
 impl Guarded {
     pub(super) fn new(name: &str, kind: Guard) -> Guarded {
         Guarded::of(child::fork(|line| guard(line, name, kind)))
+    }
+
+    /// One for whose page the kernel waits, though the event is disabled.
+    fn asked(name: &str) -> Guarded {
+        let guarded = Guarded::new(name, Guard::Missing);
+        TraceInstance::top().enable(name);
+        guarded.wait_for_fault();
+        TraceInstance::top().disable(name);
+        guarded
     }
 
     /// Takes the userfaultfd and the page's address, which the child sends first.
@@ -99,146 +102,81 @@ impl Guarded {
         });
     }
 
-    /// Makes the process look at its bit, for which its faults must have been answered.
-    #[track_caller]
-    fn sees(&mut self, word: Word) {
-        self.child.line.say(word);
-        self.child.line.hear(Word::Done);
-    }
-
     /// The process sees the state `on`, and each change after it; then it is killed.
     #[track_caller]
     fn follows_from(mut self, on: bool, event: &Event) {
-        let top = TraceInstance::top();
-        self.sees(if on { Word::Set } else { Word::Clear });
-        top.disable(&event.name);
-        self.sees(Word::Clear);
-        top.enable(&event.name);
-        self.sees(Word::Set);
-        top.disable(&event.name);
-        self.sees(Word::Clear);
+        self.child.tell(if on { Word::Set } else { Word::Clear });
+        for (on, word) in [
+            (false, Word::Clear),
+            (true, Word::Set),
+            (false, Word::Clear),
+        ] {
+            event.switch(on);
+            self.child.tell(word);
+        }
         self.child.kill();
     }
 }
 
-/// Prints a time, for information only.
-fn tell_time(what: &str, time: Duration) {
-    println!("  # {what}: {} ms", time.as_millis());
-}
-
 fn a_fault_that_is_never_answered_holds_up_no_other() {
-    let event = Event::new("st_guard_never u32 a");
-    let guarded = Guarded::new(&event.name, Guard::Missing);
-    let mut children = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
-    let mut times = SwitchTimes::default();
-    for round in 0..9 {
-        // In some rounds the other pages have to be brought in, too.
-        let times = times.of(round % 3 == 2);
-        if round % 3 == 2 {
-            tell(&mut children, Word::Drop);
-            event.page.advise(libc::MADV_DONTNEED).unwrap();
-        }
-        let start = Instant::now();
-        top.enable(&event.name);
-        times.attaching.add(start.elapsed());
-        event.wait_set();
-        tell(&mut children, Word::Set);
-        times.until_set.add(start.elapsed());
-        if round == 0 {
-            guarded.wait_for_fault();
-        }
-        times.until_clear.during(|| {
-            top.disable(&event.name);
-            event.wait_clear();
-            tell(&mut children, Word::Clear);
+    for processes in [1, 24] {
+        println!("  # beside {processes} such faults:");
+        let event = Event::new("st_guard_never u32 a");
+        let guard = |_| Guarded::new(&event.name, Guard::Missing);
+        let guarded: Vec<_> = (0..processes).map(guard).collect();
+        let mut children = vec![fork(&event), fork(&event)];
+        let mut are_new = true;
+        toggles_promptly(&event, &mut children, || {
+            if mem::take(&mut are_new) {
+                guarded.iter().for_each(Guarded::wait_for_fault);
+            }
         });
+        end(children);
+        guarded.into_iter().for_each(|one| one.child.kill());
     }
-    times.judge(200, 400);
-    end(children);
-    guarded.child.kill();
-}
-
-fn many_faults_that_are_never_answered_hold_up_no_other() {
-    const PROCESSES: usize = 24;
-    let event = Event::new("st_guard_many u32 a");
-    let guarded: Vec<_> = (0..PROCESSES)
-        .map(|_| Guarded::new(&event.name, Guard::Missing))
-        .collect();
-    let mut children = vec![fork(&event), fork(&event)];
-    let top = TraceInstance::top();
-    let mut until_set = Latencies::default();
-    for round in 0..6 {
-        tell(&mut children, Word::Drop);
-        event.page.advise(libc::MADV_DONTNEED).unwrap();
-        until_set.during(|| {
-            top.enable(&event.name);
-            event.wait_set();
-            tell(&mut children, Word::Set);
-        });
-        if round == 0 {
-            guarded.iter().for_each(Guarded::wait_for_fault);
-        }
-        top.disable(&event.name);
-        event.wait_clear();
-        tell(&mut children, Word::Clear);
-    }
-    let what = format!("bits on dropped pages, beside {PROCESSES} such faults");
-    until_set.judge(&what, 400);
-    end(children);
-    guarded.into_iter().for_each(|one| one.child.kill());
 }
 
 fn a_fault_answered_late_gets_the_latest_state() {
-    let top = TraceInstance::top();
     // The event is switched so often before the answer. The page then holds the opposite state.
     for toggles in 1..=4 {
         let event = Event::new("st_guard_late u32 a");
         let guarded = Guarded::new(&event.name, Guard::Missing);
-        top.enable(&event.name);
+        event.switch(true);
         guarded.wait_for_fault();
         let mut on = true;
         for _ in 1..toggles {
             on = !on;
-            top.set(&event.name, "enable", if on { "1" } else { "0" })
-                .unwrap();
+            event.switch(on);
         }
         guarded.faults.fill(guarded.page, u32::from(!on));
         guarded.follows_from(on, &event);
-        drop(event);
     }
 }
 
 fn a_write_allowed_late_gets_the_latest_state() {
     let event = Event::new("st_guard_writes u32 a");
-    let top = TraceInstance::top();
     for on in [true, false] {
         let guarded = Guarded::new(&event.name, Guard::Writes);
-        top.enable(&event.name);
+        event.switch(true);
         guarded.wait_for_fault();
         if !on {
-            top.disable(&event.name);
+            event.switch(false);
         }
         guarded.faults.allow_writes(guarded.page);
         guarded.follows_from(on, &event);
     }
 }
 
+/// A process's own faults may delay its other bits, but not forever.
 fn other_bits_of_the_process_are_written_meanwhile() {
-    // A process's own faults may delay its other bits, but not forever.
     let event = Event::new("st_guard_own u32 a");
-    let mut child = child::fork(|line| {
+    let child = child::fork_until(Word::Guarded, |line| {
         let page = Mapping::kept(1);
-        event
-            .data
-            .register_text("st_guard_own u32 a", page.address(), 0)
-            .unwrap();
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
+        event.add_bit(page.address(), 0);
+        let _faults = Userfault::on(&page, Guard::Missing);
         line.say(Word::Guarded);
         serve(line, &event);
     });
-    child.line.hear(Word::Guarded);
     let mut children = vec![child];
     toggle(&event, &mut children);
     for _ in 0..2 {
@@ -260,19 +198,16 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(PAGES));
         data.register_pages(text, &pages, 0);
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         faults.send(line, &pages);
         line.hear(Word::Look);
         let last = pages.word((PAGES - 1) * PAGE);
         wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
-        line.say(Word::Seen);
-        line.hear(Word::End);
+        line.ask(Word::Seen, Word::End);
     });
     let mut guarded = Guarded::of(child);
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
-    let top = TraceInstance::top();
-    top.enable(&event.name);
+    event.switch(true);
     // At least twice each. The module waits for a handler for at most 80 ms, in which a busy host
     // may not run this test, and after many tries only every few seconds. So a request may be
     // missed, and changes start over. Rounds grow: otherwise each might end with the same page, for
@@ -281,8 +216,8 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let mut time = Duration::from_secs(1);
     let mut last_round = String::new();
     let are_asked = wait::eventually(|| {
-        top.disable(&event.name);
-        top.enable(&event.name);
+        event.switch(false);
+        event.switch(true);
         let start = Instant::now();
         time += Duration::from_millis(300);
         last_round.clear();
@@ -304,9 +239,8 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         "the pages are asked for so often: {asked:?}, at last {last_round}and are {entries:#x?}"
     );
     guarded.faults.fill(at(PAGES - 1), 0);
-    guarded.child.line.say(Word::Look);
-    guarded.child.line.hear(Word::Seen);
-    top.disable(&event.name);
+    guarded.child.line.ask(Word::Look, Word::Seen);
+    event.switch(false);
     guarded.child.kill();
 }
 
@@ -323,8 +257,7 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
             data.register_text(&format!("{name} u32 a"), address, 0)
                 .unwrap();
         }
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         faults.send(line, &pages);
         line.hear(Word::End);
     }));
@@ -397,7 +330,7 @@ fn no_wait_for_a_handler_grows_long() {
         longest = longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
         sleep(Duration::from_millis(2));
     }
-    tell_time("the longest wait", longest);
+    println!("  # the longest wait: {} ms", longest.as_millis());
     // Each takes 80 ms at most.
     let range = Duration::from_millis(20)..Duration::from_millis(600) * machine::slowness();
     assert!(range.contains(&longest), "a worker waited for {longest:?}");
@@ -410,12 +343,9 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     let event = Event::new("st_guard_none u32 a");
     let mut child = child::fork(|line| {
         let faults = Userfault::new();
-        for word in [Word::Set, Word::Clear] {
+        for on in [true, false] {
             faults.guard(&event.page, Guard::Writes);
-            event
-                .page
-                .advise(libc::MADV_DONTNEED)
-                .expect("MADV_DONTNEED");
+            event.page.discard();
             line.say(Word::Dropped);
             wait::until("the kernel to bring the page in", || {
                 event.page.resident() == 1
@@ -423,17 +353,15 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
             assert_eq!(faults.next_fault(), None);
             // Takes the mmap_lock, which the kernel releases after its write.
             drop(Mapping::new(4));
-            assert_eq!(event.bit(), word == Word::Set);
-            line.say(word);
+            assert_eq!(event.bit(), on);
+            line.say(Word::Seen);
         }
     });
-    let top = TraceInstance::top();
-    child.line.hear(Word::Dropped);
-    top.enable(&event.name);
-    child.line.hear(Word::Set);
-    child.line.hear(Word::Dropped);
-    top.disable(&event.name);
-    child.line.hear(Word::Clear);
+    for on in [true, false] {
+        child.line.hear(Word::Dropped);
+        event.switch(on);
+        child.line.hear(Word::Seen);
+    }
     child.join();
 }
 
@@ -444,53 +372,25 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(2));
         data.register_pages(text, &pages, 0);
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
+        let faults = Userfault::on(&pages, Guard::Missing);
         pages.protect_from(PAGE, libc::PROT_READ);
         faults.send(line, &pages);
         line.hear(Word::Allow);
         pages.protect_from(PAGE, libc::PROT_READ | libc::PROT_WRITE);
-        line.say(Word::Allowed);
-        line.hear(Word::End);
+        line.ask(Word::Allowed, Word::End);
     });
     let mut guarded = Guarded::of(child);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
+    event.switch(true);
     for _ in 0..3 {
         guarded.wait_for_fault();
     }
-    guarded.child.line.say(Word::Allow);
-    guarded.child.line.hear(Word::Allowed);
-    top.disable(&event.name);
+    guarded.child.line.ask(Word::Allow, Word::Allowed);
+    event.switch(false);
     let second = guarded.page + PAGE as u64;
     wait::until("the page that may be written now to be asked for", || {
         guarded.faults.next_fault() == Some(second)
     });
     guarded.child.kill();
-}
-
-fn a_kill_ends_it_without_an_answer() {
-    let top = TraceInstance::top();
-    let mut until_gone = Latencies::default();
-    let mut faults = Vec::new();
-    for _ in 0..5 {
-        let guarded = Guarded::new("st_guard_kill", Guard::Missing);
-        top.enable("st_guard_kill");
-        guarded.wait_for_fault();
-        top.disable("st_guard_kill");
-        let Guarded {
-            child,
-            faults: unanswered,
-            ..
-        } = guarded;
-        until_gone.during(|| {
-            child.kill();
-            wait_gone("st_guard_kill");
-        });
-        // The userfaultfd stays open: no handler goes.
-        faults.push(unanswered);
-    }
-    until_gone.judge("from the kill until the event was gone", 600);
 }
 
 /// Pauses between requests to a handler grow. The request that is due when the process ends is
@@ -507,11 +407,9 @@ fn after_a_kill_no_handler_is_asked() {
         queued.pauses().iter().any(|pause| *pause > 1.2)
     });
     let Guarded { child, faults, .. } = guarded;
+    let pid = child.pid;
     child.kill();
-    wait::until("it to be listed no more", || {
-        let listed = fs::read_to_string(REGISTRATIONS).expect("the list");
-        !listed.contains(NAME)
-    });
+    wait::until("it to be listed no more", || !is_listed(pid));
     queued.clear();
     sleep(Duration::from_secs(6) * machine::slowness());
     assert_eq!(queued.count(), 0, "work was queued");
@@ -520,19 +418,29 @@ fn after_a_kill_no_handler_is_asked() {
     drop(faults);
 }
 
-fn exit_and_exec_end_it_without_an_answer() {
-    let top = TraceInstance::top();
-    for how in [Word::Exit, Word::Exec] {
-        let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
-        top.enable("st_guard_exit");
-        guarded.wait_for_fault();
-        top.disable("st_guard_exit");
-        guarded.child.line.say(how);
-        wait_gone("st_guard_exit");
-        match how {
-            Word::Exit => guarded.child.join(),
-            _ => guarded.child.kill(),
+fn a_kill_or_exit_or_exec_ends_it_without_an_answer() {
+    const NAME: &str = "st_guard_ends";
+    for how in [Word::Kill, Word::Exit, Word::Exec] {
+        let mut until_gone = Latencies::default();
+        for _ in 0..5 {
+            let Guarded {
+                mut child, faults, ..
+            } = Guarded::asked(NAME);
+            until_gone.during(|| {
+                match how {
+                    Word::Kill => os::kill(child.pid, libc::SIGKILL).expect("kill"),
+                    how => child.line.say(how),
+                }
+                wait_gone(NAME);
+            });
+            match how {
+                Word::Exit => child.join(),
+                _ => child.kill(),
+            }
+            // The userfaultfd stays open: no handler goes.
+            drop(faults);
         }
+        until_gone.judge(&format!("from the {how:?} until the event was gone"), 600);
     }
 }
 
@@ -540,23 +448,20 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     let event = Event::new("st_guard_register u32 a");
     let mut child = child::fork(|line| {
         let page = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&page, Guard::Missing);
-        line.send(faults.number());
+        let faults = Userfault::on(&page, Guard::Missing);
+        faults.send(line, &page);
         line.hear(Word::Register);
-        let text = "st_guard_register u32 a";
         thread::scope(|scope| {
             for bit in 0..3 {
                 let (event, page) = (&event, &page);
-                scope.spawn(move || event.data.register_text(text, page.address(), bit));
+                scope.spawn(move || event.register(page.address(), bit));
             }
         });
     });
-    let number = child.line.receive();
-    let faults = Userfault::of(child.pid, number);
+    let (faults, _) = Userfault::of_child(&mut child);
     let mut children = vec![fork(&event)];
     child.line.say(Word::Register);
-    wait::until("it to wait for its page", || faults.next_fault().is_some());
+    faults.wait_asked();
     let mut toggles = Latencies::default();
     for _ in 0..5 {
         toggles.during(|| toggle(&event, &mut children));
@@ -564,7 +469,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     toggles.judge("others' bits, set and cleared", 100);
     end(children);
     child.kill();
-    toggle(&event, &mut []);
+    event.toggle();
     drop(faults);
 }
 
@@ -573,10 +478,9 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     // The next pause is four times as long.
     const LONG: Duration = Duration::from_millis(1200);
     let _swap = Swap::on_a_disk();
-    let name = "st_guard_pause";
-    let event = Event::new(&format!("{name} u32 a"));
+    let event = Event::new("st_guard_pause u32 a");
     let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
-    let page = PageOnDisk::new(&event.page, name);
+    let page = PageOnDisk::new(&event.page, &event.name);
     let top = TraceInstance::top();
     top.enable("st_guard_pauses");
     let mut asked = Instant::now();
@@ -589,18 +493,14 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     });
     let mut until_set = Latencies::default();
     // The pause begins after the wait for the handler, which takes less than a tenth of this.
-    loop {
+    while until_set.count() == 0 || asked.elapsed() < Duration::from_secs(1) {
         page.put_out();
         until_set.during(|| {
-            top.enable(name);
+            event.switch(true);
             swap::wait_brought_back(&event.page);
             event.wait_set();
         });
-        top.disable(name);
-        event.wait_clear();
-        if asked.elapsed() > Duration::from_secs(1) {
-            break;
-        }
+        event.follows(false);
     }
     until_set.judge("a page from a disk, beside a long pause", 1500);
     // Nor is the long retry lost meanwhile. Its pause may be longer than the limit of one wait.
@@ -614,38 +514,28 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
 fn a_fork_does_not_wait_for_its_parents_page() {
     let event = Event::new("st_guard_fork u32 a");
     let mut parent = child::fork(|line| {
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Missing);
-        line.send(faults.number());
+        let faults = Userfault::on(&event.page, Guard::Missing);
+        faults.send(line, &event.page);
         line.hear(Word::Fork);
         // A child does not inherit the guard: it sees its bit, whatever its parent's page does.
-        let child = child::fork(|line| {
-            event.wait_set();
-            line.say(Word::Set);
-            event.wait_clear();
-            line.say(Word::Clear);
-        });
-        let mut child = child;
-        child.line.hear(Word::Set);
-        line.say(Word::Set);
-        child.line.hear(Word::Clear);
-        line.say(Word::Clear);
+        let mut child = fork(&event);
+        for word in [Word::Set, Word::Clear] {
+            child.tell(word);
+            line.say(word);
+        }
         line.wait_for_kill();
     });
-    let number = parent.line.receive();
-    let faults = Userfault::of(parent.pid, number);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
-    wait::until("the parent's fault", || faults.next_fault().is_some());
+    let (faults, _) = Userfault::of_child(&mut parent);
+    event.follows(true);
+    faults.wait_asked();
     parent.line.say(Word::Fork);
     // Forked with the event enabled, but without the page, the child follows the next changes.
     let mut until_seen = Latencies::default();
     until_seen.during(|| {
-        top.disable(&event.name);
-        top.enable(&event.name);
+        event.switch(false);
+        event.switch(true);
         parent.line.hear(Word::Set);
-        top.disable(&event.name);
+        event.switch(false);
         parent.line.hear(Word::Clear);
     });
     until_seen.judge("the child's bit, set and cleared", 400);
@@ -673,41 +563,9 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
     wait_gone(EVENT);
 }
 
-fn others_carry_on_beside_thousands_of_such_faults() {
-    const EVENT: &str = "st_guard_crowd";
-    let count = many_processes::thousands();
-    let mut other_tasks = OtherTasks::new(EVENT);
-    let start = Instant::now();
-    let mut many = ManyProcesses::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
-    tell_time(&format!("until there were {count}"), start.elapsed());
-    let mut beside = || {
-        other_tasks.carry_on();
-        let attach = || TraceInstance::top().enable(EVENT);
-        other_tasks.ops.has("ftrace attaches", attach);
-        other_tasks.ops.judge(|| {});
-    };
-    beside();
-    beside();
-    many.begin(Op::Use);
-    many.wait_done();
-    beside();
-    many.kill();
-    beside();
-    TraceInstance::top().disable(EVENT);
-    many.reap();
-    // A higher limit, as the machine has thousands of processes.
-    other_tasks.end_within(4000);
-    wait_gone(EVENT);
-    tell_time("until all were gone", start.elapsed());
-}
-
 fn the_module_unloads_without_an_answer() {
     module::load();
-    let guarded = Guarded::new("st_guard_unload", Guard::Missing);
-    TraceInstance::top().enable("st_guard_unload");
-    guarded.wait_for_fault();
-    TraceInstance::top().disable("st_guard_unload");
-    let Guarded { child, faults, .. } = guarded;
+    let Guarded { child, faults, .. } = Guarded::asked("st_guard_unload");
     let mut until_gone = Latencies::default();
     until_gone.during(|| {
         child.kill();
@@ -722,9 +580,8 @@ fn the_module_unloads_without_an_answer() {
 /// or is not this process's any more: a child shares its parent's registrations until it changes
 /// one.
 fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
-    const ROUNDS: usize = 10;
     let event = Event::new("st_guard_given_up u32 a");
-    for round in 0..ROUNDS {
+    for round in 0..10 {
         is_not_written(&event.name, Some(&event), round);
         is_not_written("st_guard_given_up_own", None, round);
     }
@@ -733,13 +590,12 @@ fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
 /// For a child that has inherited the event, or registers it itself.
 #[track_caller]
 fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Guarded, |line| {
         let own = inherited
             .is_none()
             .then(|| Event::new(&format!("{name} u32 a")));
         let event = inherited.or(own.as_ref()).expect("an event");
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Missing);
+        let faults = Userfault::on(&event.page, Guard::Missing);
         line.say(Word::Guarded);
         let wait_for_fault = |whose: &str| {
             wait::until(whose, || faults.next_fault().is_some());
@@ -757,10 +613,8 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
             assert!(!event.bit(), "set after it was unregistered, round {round}");
             thread::yield_now();
         }
-        line.say(Word::Unregistered);
-        line.hear(Word::End);
+        line.ask(Word::Unregistered, Word::End);
     });
-    child.line.hear(Word::Guarded);
     let top = TraceInstance::top();
     top.enable(name);
     child.line.hear(Word::Unregistered);

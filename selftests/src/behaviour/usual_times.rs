@@ -10,7 +10,6 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group};
 use crate::kit::latency::Latencies;
 use crate::kit::poll;
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::{dynamic, wait};
 use std::thread;
 use std::time::Duration;
@@ -37,37 +36,33 @@ fn usually(usual: u64, mut one: impl FnMut(&mut Latencies)) {
 
 fn a_bit_is_written() {
     let event = Event::new("st_usual u32 a");
-    let top = TraceInstance::top();
     usually(2, |times| {
-        top.enable(&event.name);
+        event.switch(true);
         times.during(|| event.wait_set());
-        top.disable(&event.name);
+        event.switch(false);
         times.during(|| event.wait_clear());
     });
 }
 
 fn a_bit_is_written_in_a_page_that_is_brought_in() {
     let event = Event::new("st_usual_page u32 a");
-    let top = TraceInstance::top();
     usually(4, |times| {
-        event.page.advise(libc::MADV_DONTNEED).unwrap();
-        top.enable(&event.name);
+        event.page.discard();
+        event.switch(true);
         // Without a read of the word, which would fault the page in.
         times.during(|| wait::until("the page", || event.page.resident() == 1));
         event.wait_set();
-        top.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
     });
 }
 
 fn a_change_is_reported() {
     let event = Event::new("st_usual_poll u32 a");
-    let top = TraceInstance::top();
     poll::has_changed(&event.data.file);
     usually(2, |times| {
-        top.enable(&event.name);
+        event.switch(true);
         times.during(|| poll::wait_for_change(&event.data.file));
-        top.disable(&event.name);
+        event.switch(false);
         times.during(|| poll::wait_for_change(&event.data.file));
     });
 }
@@ -82,12 +77,11 @@ fn an_unused_event_goes() {
 
 fn an_event_of_a_process_that_is_killed_goes() {
     usually(4, |times| {
-        let mut process = child::fork(|line| {
+        let process = child::fork_until(Word::Registered, |line| {
             let _event = Event::new("st_usual_killed u32 a");
             line.say(Word::Registered);
             line.wait_for_kill();
         });
-        process.line.hear(Word::Registered);
         process.kill();
         times.during(|| wait_gone("st_usual_killed"));
     });

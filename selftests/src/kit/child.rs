@@ -75,6 +75,13 @@ impl Line {
         result
     }
 
+    /// Sends a word, and waits for this answer.
+    #[track_caller]
+    pub fn ask(&mut self, word: Word, answer: Word) {
+        self.say(word);
+        self.hear(answer);
+    }
+
     /// Waits to be killed, in a child whose part is done.
     #[track_caller]
     pub fn wait_for_kill(&mut self) {
@@ -164,7 +171,15 @@ pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
     fork_by(os::fork, run)
 }
 
-/// The same with another function to fork by, which returns as fork does.
+/// The same, and waits for the first word of the child.
+#[track_caller]
+pub fn fork_until(word: Word, run: impl FnOnce(&mut Line)) -> Child {
+    let mut child = fork(run);
+    child.line.hear(word);
+    child
+}
+
+/// Like [`fork`] with another function to fork by, which returns as fork does.
 pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");
@@ -196,8 +211,7 @@ impl Child {
     /// that [serves](serve) follows all.
     #[track_caller]
     pub fn tell(&mut self, word: Word) {
-        self.line.say(word);
-        self.line.hear(word);
+        self.line.ask(word, word);
     }
 
     /// Gives an order to a new thread of a child that [serves](serve). Returns the thread's id.

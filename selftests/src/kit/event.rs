@@ -3,13 +3,14 @@
 //! One registered event with its bit and an open file: the start of most tests.
 
 use crate::harness::options;
-use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::abi::{Data, Register, REGISTRATIONS};
 use crate::kit::child::{Child, Word};
 use crate::kit::errno::Result;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{child, dynamic, tracefs, wait};
+use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 pub struct Event {
     /// The name in tracefs: `NAME` of an event of the first group, else `GROUP/NAME`.
     pub name: String,
+    /// The description.
+    pub text: String,
     pub data: Data,
     pub page: Mapping,
     pub index: u32,
@@ -28,13 +31,19 @@ impl Event {
     /// Opens a file, and registers the event that the text describes.
     #[track_caller]
     pub fn new(text: &str) -> Event {
-        Event::on(Data::open(), text)
+        Event::in_memory(text, Mapping::kept(1))
+    }
+
+    /// The same with the bit in the first word of this page.
+    #[track_caller]
+    pub fn in_memory(text: &str, page: Mapping) -> Event {
+        Event::on(Data::open(), text, page)
     }
 
     /// The same in another group.
     #[track_caller]
     pub fn new_in(group: &Group, text: &str) -> Event {
-        let event = Event::on(Data::open_in(group), text);
+        let event = Event::on(Data::open_in(group), text, Mapping::kept(1));
         Event {
             name: group.event(&event.name),
             ..event
@@ -42,12 +51,12 @@ impl Event {
     }
 
     #[track_caller]
-    fn on(data: Data, text: &str) -> Event {
-        let page = Mapping::kept(1);
+    fn on(data: Data, text: &str, page: Mapping) -> Event {
         let index = data.register_text(text, page.address(), 0);
         let index = index.unwrap_or_else(|errno| panic!("register {text:?}: {errno:?}"));
         Event {
             name: text.split(' ').next().unwrap().into(),
+            text: text.into(),
             data,
             page,
             index,
@@ -84,6 +93,55 @@ impl Event {
     /// The id in tracefs.
     pub fn id(&self) -> u64 {
         tracefs::event_id(&self.name)
+    }
+
+    /// Attaches ftrace, or detaches it.
+    #[track_caller]
+    pub fn switch(&self, on: bool) {
+        match on {
+            true => TraceInstance::top().enable(&self.name),
+            false => TraceInstance::top().disable(&self.name),
+        }
+    }
+
+    /// Attaches ftrace, or detaches it, and waits until the bit follows.
+    #[track_caller]
+    pub fn follows(&self, on: bool) {
+        self.switch(on);
+        match on {
+            true => self.wait_set(),
+            false => self.wait_clear(),
+        }
+    }
+
+    /// Attaches ftrace and detaches it; each time the bit follows.
+    #[track_caller]
+    pub fn toggle(&self) {
+        self.follows(true);
+        self.follows(false);
+    }
+
+    /// Registers another bit of the event.
+    pub fn register(&self, address: u64, bit: u8) -> Result<u32> {
+        self.data.register_text(&self.text, address, bit)
+    }
+
+    /// The same, which must succeed.
+    #[track_caller]
+    pub fn add_bit(&self, address: u64, bit: u8) {
+        assert_eq!(self.register(address, bit), Ok(self.index), "register");
+    }
+
+    /// The same with a bit of a word of `size` bytes.
+    #[track_caller]
+    pub fn add_bit_of(&self, size: u8, address: u64, bit: u8) {
+        let text = CString::new(self.text.as_str()).unwrap();
+        let index = self.data.register(&Register {
+            enable_size: size,
+            enable_bit: bit,
+            ..Register::new(address, text.as_ptr() as u64)
+        });
+        assert_eq!(index, Ok(self.index), "register bit {bit} of {size} bytes");
     }
 
     /// Unregisters the bit and closes the file, after which this process does not keep the event.
@@ -149,6 +207,36 @@ pub fn is_listed(pid: i32) -> bool {
 /// Returns whether a bit of a process is listed with its repair pending.
 pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
+}
+
+/// Waits until a repair of a process is pending.
+#[track_caller]
+pub fn wait_due(pid: i32) {
+    wait::until("a repair to be pending", || repair_pending(pid));
+}
+
+/// Waits until no repair of a process is pending: nothing is written then until the next change.
+#[track_caller]
+pub fn wait_repaired(pid: i32) {
+    wait::until("no repair to be pending", || !repair_pending(pid));
+}
+
+/// The same for this process.
+#[track_caller]
+pub fn settle() {
+    wait_repaired(std::process::id() as i32);
+}
+
+/// Checks that a repair of a process stays pending while the process sleeps: a worker would have
+/// written the bit in a fraction of the time.
+#[track_caller]
+pub fn stays_due(pid: i32) {
+    wait_due(pid);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(repair_pending(pid), "written while its process slept");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Waits until no event of this name is left.

@@ -4,42 +4,32 @@
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
+use crate::kit::latency::SwitchTimes;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// A second bit, beside the one that an [`Event`] starts with, for later registrations.
 const SECOND: u8 = 1;
 
-/// Registers a bit for an event whose description is `NAME u32 a`.
-#[track_caller]
-fn register(event: &Event, bit: u8) {
-    let text = format!("{} u32 a", event.short_name());
-    let index = event.data.register_text(&text, event.page.address(), bit);
-    assert_eq!(index, Ok(event.index));
-}
-
 /// Follows one order with the process's own registrations.
 #[track_caller]
 pub fn obey(word: Word, event: &Event) {
-    let second = || event.page.word(0).load(Ordering::Relaxed) & (1 << SECOND) != 0;
+    let second = || event.page.get(0) & (1 << SECOND) != 0;
     match word {
         Word::Set => event.wait_set(),
         Word::Clear => event.wait_clear(),
         Word::SecondSet => wait::until("the second bit to be set", second),
         Word::SecondClear => wait::until("the second bit to be cleared", || !second()),
-        Word::Register => register(event, 0),
-        Word::RegisterSecond => register(event, SECOND),
+        Word::Register => event.add_bit(event.page.address(), 0),
+        Word::RegisterSecond => event.add_bit(event.page.address(), SECOND),
         Word::Unregister => event.unregister().expect("unregister"),
         Word::UnregisterSecond => {
             let address = event.page.address();
             let result = event.data.unregister_bit(address, SECOND);
             result.expect("unregister the second bit");
         }
-        Word::Drop => event
-            .page
-            .advise(libc::MADV_DONTNEED)
-            .expect("MADV_DONTNEED"),
+        Word::Drop => event.page.discard(),
         word => panic!("told to {word:?}"),
     }
 }
@@ -90,11 +80,45 @@ pub fn end(mut children: Vec<Child>) {
 /// Attaches and detaches ftrace, and waits for the bits of this process and all children to follow.
 #[track_caller]
 pub fn toggle(event: &Event, children: &mut [Child]) {
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     tell(children, Word::Set);
-    top.disable(&event.name);
-    event.wait_clear();
+    event.follows(false);
     tell(children, Word::Clear);
+}
+
+/// Toggles an event of children, and waits for their bits to follow.
+#[track_caller]
+pub fn toggle_of(name: &str, children: &mut [Child]) {
+    TraceInstance::top().enable(name);
+    tell(children, Word::Set);
+    TraceInstance::top().disable(name);
+    tell(children, Word::Clear);
+}
+
+/// Toggles the event ten times, and judges the times until all bits follow. In every second round
+/// the pages have to be brought in. `on` is called while the event is enabled.
+#[track_caller]
+pub fn toggles_promptly(event: &Event, children: &mut [Child], mut on: impl FnMut()) {
+    let mut times = SwitchTimes::default();
+    for round in 0..10 {
+        let is_dropped = round % 2 == 1;
+        let times = times.of(is_dropped);
+        if is_dropped {
+            tell(children, Word::Drop);
+            event.page.discard();
+        }
+        let start = Instant::now();
+        event.switch(true);
+        times.attaching.add(start.elapsed());
+        event.wait_set();
+        tell(children, Word::Set);
+        times.until_set.add(start.elapsed());
+        on();
+        times.until_clear.during(|| {
+            event.follows(false);
+            tell(children, Word::Clear);
+        });
+    }
+    // The usual times, in milliseconds: to attach, and until all bits have followed.
+    times.judge(200, 400);
 }

@@ -51,6 +51,13 @@ pub fn path(number: usize) -> String {
     format!("{}/{number}", PLACE.to_string_lossy())
 }
 
+/// Opens the first file.
+#[track_caller]
+pub fn open() -> File {
+    let file = File::options().read(true).write(true).open(path(0));
+    file.expect("open a file")
+}
+
 impl Server {
     /// Mounts `files` files of `bytes` bytes each, in a mount namespace of this process's own.
     pub fn start(files: usize, bytes: usize) -> Server {

@@ -119,6 +119,11 @@ impl Mapping {
         )
     }
 
+    /// The first `pages` of a file, shared, to be read and written.
+    pub fn of_shared(file: &File, pages: usize) -> Mapping {
+        Mapping::of_file(file, pages, READ_WRITE, libc::MAP_SHARED).expect("mmap")
+    }
+
     /// A shared page of a file, at an offset that is a multiple of the page size.
     pub fn of_file_at(file: &File, offset: i64) -> Result<Mapping> {
         let place = (file.as_raw_fd(), offset);
@@ -174,6 +179,16 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast()) }
     }
 
+    /// The value of the 32-bit word at an offset.
+    pub fn get(&self, offset: usize) -> u32 {
+        self.word(offset).load(Ordering::Relaxed)
+    }
+
+    /// Stores to the 32-bit word at an offset.
+    pub fn set(&self, offset: usize, value: u32) {
+        self.word(offset).store(value, Ordering::Relaxed);
+    }
+
     /// The 64-bit word at an offset. Accessing it while the page is protected kills the process.
     pub fn long(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: As in `word`.
@@ -222,6 +237,12 @@ impl Mapping {
             0 => Ok(()),
             _ => Err(Errno::last()),
         }
+    }
+
+    /// Drops the pages: an access brings each in again, with zeros or what its file has.
+    #[track_caller]
+    pub fn discard(&self) {
+        self.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
     }
 
     /// Swaps the pages out, if the kernel agrees.
@@ -307,13 +328,6 @@ impl Mapping {
         self.remap(&to, flags);
         self.mapped = leaving;
         to
-    }
-
-    /// Moves the pages to the address of another mapping of the same size.
-    pub fn move_to(mut self, other: &mut Mapping) {
-        self.remap(other, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
-        self.mapped = false;
-        other.mapped = true;
     }
 
     fn remap(&mut self, to: &Mapping, flags: i32) {

@@ -4,6 +4,7 @@
 //! machine.
 
 pub mod abi;
+pub mod beside;
 pub mod bpf;
 pub mod cgroup;
 pub mod child;
@@ -17,7 +18,6 @@ pub mod group;
 pub mod latency;
 pub mod lock_trace;
 pub mod machine;
-pub mod many_processes;
 pub mod max_events;
 pub mod memory;
 pub mod module;

@@ -131,6 +131,15 @@ impl Numbered {
         tracer
     }
 
+    /// Makes such an instance by the event's name, and attaches it.
+    #[track_caller]
+    pub fn attached(&self, kilobytes: u32) -> TraceInstance {
+        let tracer = self.instance(&self.event.name, kilobytes);
+        tracer.enable(&self.event.name);
+        self.event.wait_set();
+        tracer
+    }
+
     /// Takes an instance's records, at most a few hundred.
     pub fn take(&self, tracer: &TraceInstance) -> Vec<(u64, Record)> {
         const PAGES: usize = 32;

@@ -342,14 +342,6 @@ pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
     check(unsafe { libc::fallocate(file.as_raw_fd(), how, from, length) }.into()).map(drop)
 }
 
-/// Makes a userfaultfd, which handles page faults of this process.
-pub fn userfaultfd() -> Result<File> {
-    // SAFETY: Takes a number.
-    let fd = check(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
-    // SAFETY: The descriptor is new, and this is its only owner.
-    Ok(unsafe { File::from_raw_fd(fd as RawFd) })
-}
-
 /// Waits while a word of shared memory has this value. May return early.
 pub fn wait_while(word: &AtomicU32, value: u32) {
     let nothing = ptr::null::<u8>();

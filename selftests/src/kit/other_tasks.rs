@@ -67,15 +67,15 @@ impl Ops {
 
     /// Prints the times, and panics if the median of all ops, or of one kind, exceeds its limit.
     #[track_caller]
-    fn judge_times(&self, most: u64) {
+    fn judge_times(&self) {
         let mut all = Latencies::default();
         self.times.values().for_each(|times| all.add_all(times));
         let longest = self.times.iter().max_by_key(|(_, times)| times.longest());
         let longest = longest.map(|(op, _)| op.as_str()).unwrap_or_default();
         let what = format!("{} ops beside it, the longest: {longest}", all.count());
-        all.judge(&what, most);
+        all.judge(&what, MAX_OP_MS);
         // An op that exceeds its own limit has no time, so the limit of the median must be below.
-        let most = Duration::from_millis(most * MAX_OF_A_KIND) * machine::slowness();
+        let most = Duration::from_millis(MAX_OP_MS * MAX_OF_A_KIND) * machine::slowness();
         let most = most.min(limit() / 2);
         for (op, times) in &self.times {
             let median = times.median();
@@ -267,11 +267,9 @@ impl OtherTasks {
 
 impl OtherTasks {
     /// Prints the times, and ends all processes. No process may be waiting for its memory any more.
-    /// The limit of the median is `most` milliseconds for all ops, and for each kind four times as
-    /// much, or half of the limit of an op.
     #[track_caller]
-    pub fn end_within(self, most: u64) {
-        self.ops.judge_times(most);
+    pub fn end(self) {
+        self.ops.judge_times();
         let children = self.children.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
         if let Some([exited, executing, killed]) = self.left {
@@ -280,10 +278,5 @@ impl OtherTasks {
             executing.kill();
             killed.kill();
         }
-    }
-    /// The same with the limit for a few waiting processes.
-    #[track_caller]
-    pub fn end(self) {
-        self.end_within(MAX_OP_MS);
     }
 }

@@ -96,6 +96,14 @@ impl Epoll {
         })
     }
 
+    /// A set with one file, for these events.
+    #[track_caller]
+    pub fn of(file: &impl AsRawFd, events: u32) -> Epoll {
+        let set = Epoll::new();
+        set.add(file, events);
+        set
+    }
+
     fn control(&self, operation: i32, file: &impl AsRawFd, events: u32) -> Result<()> {
         let fd = file.as_raw_fd();
         let mut event = libc::epoll_event {

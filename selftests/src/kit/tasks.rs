@@ -4,7 +4,7 @@
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use crate::kit::os;
+use crate::kit::{os, wait};
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr;
 
@@ -79,29 +79,10 @@ pub fn share_memory() -> Result<i32> {
             }
         }
     }
-    share_memory_and(nap, Mapping::kept(64).end())
-}
-
-/// The same, without returning from the kernel, on a stack with the given end: cheaper than a fork.
-pub fn share_memory_and_sleep(stack_end: u64) -> Result<i32> {
-    // Shares the TLS, as above.
-    extern "C" fn sleep(_: *mut c_void) -> c_int {
-        // SAFETY: Takes numbers.
-        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        loop {
-            // SAFETY: Without file descriptors it only waits.
-            unsafe { libc::syscall(libc::SYS_ppoll, 0, 0, 0, 0, 0) };
-        }
-    }
-    share_memory_and(sleep, stack_end)
-}
-
-/// `run` must not return, and its stack must stay.
-fn share_memory_and(run: extern "C" fn(*mut c_void) -> c_int, stack_end: u64) -> Result<i32> {
-    let flags = libc::CLONE_VM | libc::SIGCHLD;
-    // SAFETY: The stack is used by the child only, and stays mapped, by the rule above. The child
-    // touches nothing else.
-    let pid = unsafe { libc::clone(run, stack_end as *mut c_void, flags, ptr::null_mut()) };
+    let (stack_end, flags) = (Mapping::kept(64).end(), libc::CLONE_VM | libc::SIGCHLD);
+    // SAFETY: The stack is used by the child only, and stays mapped. The child touches nothing
+    // else, and never returns.
+    let pid = unsafe { libc::clone(nap, stack_end as *mut c_void, flags, ptr::null_mut()) };
     if pid < 0 {
         return Err(Errno::last());
     }
@@ -194,6 +175,15 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
+/// Waits until a task is in this [state].
+#[track_caller]
+pub fn wait_state(pid: i32, thread: i32, wanted: char) {
+    wait::until(
+        &format!("task {thread} of {pid} to be in state {wanted}"),
+        || state(pid, thread) == Some(wanted),
+    );
+}
+
 /// All processes, kernel threads included.
 fn processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
@@ -253,22 +243,6 @@ pub fn waiting_workers(queue: &str) -> Vec<i32> {
         stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
     };
     workers_at(queue).filter(may_wait).collect()
-}
-
-/// The CPU time of all present workers.
-pub fn time_of_workers() -> std::time::Duration {
-    let ticks = |pid: i32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let numbers = stat.rsplit_once(") ").map_or("", |(_, numbers)| numbers);
-        let system = numbers.split(' ').nth(12).unwrap_or_default();
-        match name.starts_with("kworker/") {
-            true => system.parse::<u64>().unwrap_or(0),
-            false => 0,
-        }
-    };
-    // In units of USER_HZ, 10 ms.
-    std::time::Duration::from_millis(10 * processes().map(ticks).sum::<u64>())
 }
 
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.

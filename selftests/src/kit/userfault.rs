@@ -7,7 +7,7 @@
 use crate::kit::child::{Child, Line};
 use crate::kit::errno::Errno;
 use crate::kit::memory::{Mapping, PAGE};
-use crate::kit::{os, tasks};
+use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -54,6 +54,13 @@ impl Userfault {
     /// For faults that the test resolves.
     pub fn new() -> Userfault {
         Userfault::with(0)
+    }
+
+    /// The same, which guards all pages of a mapping of this process.
+    pub fn on(pages: &Mapping, guard: Guard) -> Userfault {
+        let new = Userfault::new();
+        new.guard(pages, guard);
+        new
     }
 
     /// For write faults that the kernel itself resolves.
@@ -125,6 +132,12 @@ impl Userfault {
             Err(Errno::EAGAIN) => None,
             Err(errno) => panic!("read a userfaultfd: {errno:?}"),
         }
+    }
+
+    /// Waits for the next fault, which stays unresolved.
+    #[track_caller]
+    pub fn wait_asked(&self) {
+        wait::until("a page to be asked for", || self.next_fault().is_some());
     }
 
     /// Resolves the faults on a missing page, filled with `word`.

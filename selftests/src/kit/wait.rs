@@ -4,7 +4,7 @@
 
 use crate::kit::machine;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 /// In seconds, and generous for emulated machines on a busy host.
@@ -46,4 +46,24 @@ impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Calls `again` in a second thread, over and over, until `run` has ended. Returns how often.
+pub fn beside(mut again: impl FnMut() + Send, run: impl FnOnce()) -> usize {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let other = scope.spawn(move || {
+            let mut times = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                again();
+                times += 1;
+            }
+            times
+        });
+        let over = SetOnDrop(is_over);
+        run();
+        drop(over);
+        other.join().expect("the second thread")
+    })
 }

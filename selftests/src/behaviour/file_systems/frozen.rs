@@ -3,27 +3,18 @@
 //! On a frozen file system a task that writes to a page of a file waits for the thaw; no signal
 //! ends the wait.
 
-use super::{sleeps, switch, user, EVENT};
+use super::{sleeps, user, EVENT};
 use crate::harness::Test;
-use crate::kit::abi::REGISTRATIONS;
-use crate::kit::child::{Child, Word};
+use crate::kit::beside::Beside;
+use crate::kit::child::Word;
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone};
-use crate::kit::mounts::{self, Kind, Mounted};
-use crate::kit::other_tasks::OtherTasks;
-use crate::kit::setting::{allow_long_sleep, Setting};
-use crate::kit::tracefs::TraceInstance;
-use crate::kit::{module, os, tasks, wait};
-use std::fs;
+use crate::kit::mounts::{self, Frozen, Kind, Mounted};
+use crate::kit::{module, tasks};
 
 pub const TESTS: &[Test] = of_kinds!(
     beneath_a_freeze_a_sleeping_process_holds_up_nothing:
         Ext4 OverlayOnExt4 Dax,
     beneath_a_freeze_a_process_that_runs_waits_alone:
-        Ext4,
-    beneath_a_freeze_a_registering_process_waits_alone:
-        Ext4,
-    beneath_a_freeze_an_unregistering_process_waits_alone:
         Ext4,
     beneath_a_freeze_a_kill_ends_a_sleeping_process:
         Ext4 OverlayOnExt4,
@@ -37,202 +28,74 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::new(
 .limit(400)
 .skip_if(|| mounts::obstacle(Kind::Ext4))];
 
-/// A process with a word in a file system, and others without one. `frozen` is dropped first: the
-/// thaw ends every wait.
-struct Setup {
-    frozen: Option<mounts::Frozen>,
-    user: Child,
-    other_tasks: Option<OtherTasks>,
-    _mounted: Mounted,
-    _long_sleep: Option<Setting>,
-}
-
-impl Setup {
-    /// The page of the word is present but clean: a write to it enters the file system.
-    fn new(kind: Kind) -> Setup {
-        let long_sleep = allow_long_sleep();
-        let mounted = Mounted::new(kind);
-        let other_tasks = OtherTasks::new(EVENT);
-        let mut user = user(&mounted);
-        user.tell(Word::Register);
-        user.tell(Word::Sync);
-        sleeps(&user);
-        // An overlay does not pass a freeze on to the file system below.
-        let disk = Mounted {
-            directory: mounts::DISK.into(),
-        };
-        let frozen = Some(disk.freeze());
-        Setup {
-            frozen,
-            user,
-            other_tasks: Some(other_tasks),
-            _mounted: mounted,
-            _long_sleep: long_sleep,
-        }
-    }
-
-    #[track_caller]
-    fn beside(&mut self, op: &str, run: impl FnOnce()) {
-        let ops = &mut self.other_tasks.as_mut().unwrap().ops;
-        ops.has(op, run);
-        ops.judge(|| drop(self.frozen.take()));
-    }
-
-    /// Checks that all operations of other processes succeed, and that no kernel worker waits for a
-    /// page.
-    #[track_caller]
-    fn others_carry_on(&mut self) {
-        let other_tasks = self.other_tasks.as_mut().unwrap();
-        other_tasks.carry_on();
-        other_tasks.ops.judge(|| drop(self.frozen.take()));
-        self.beside("no worker of the module waits for memory", || {
-            wait::until("the end of their waits", || {
-                tasks::waiting_workers("user_events").is_empty()
-            });
-        });
-    }
-
-    /// Enables the event, whose bit cannot follow.
-    #[track_caller]
-    fn switch_on(&mut self) {
-        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
-        let pid = self.user.pid;
-        self.beside("the bit is listed as due", || {
-            wait::until("a repair to be pending", || repair_pending(pid));
-        });
-    }
-
-    #[track_caller]
-    fn wait_for(&mut self, thread: i32) {
-        let pid = self.user.pid;
-        wait::until("the task to wait for the file system", || {
-            tasks::state(pid, thread) == Some('D')
-        });
-    }
-
-    #[track_caller]
-    fn tell(&mut self, word: Word) {
-        self.user.tell(word);
-    }
-
-    #[track_caller]
-    fn switch(&mut self, on: bool) {
-        switch(&mut self.user, on);
-    }
-
-    fn thaw(&mut self) {
-        self.frozen = None;
-    }
-
-    fn kill(&self) {
-        os::kill(self.user.pid, libc::SIGKILL).expect("kill");
-    }
-
-    /// Checks that the killed process and its registration end while the file system is frozen.
-    #[track_caller]
-    fn is_gone(&mut self) {
-        let pid = self.user.pid;
-        self.beside("its registration goes", || {
-            wait::until("its registration to go", || {
-                let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-                let pid = pid.to_string();
-                !listing
-                    .lines()
-                    .any(|line| line.split(' ').nth(1) == Some(&pid))
-            });
-        });
-        if !os::wait_for_end(pid, wait::limit()).expect("wait for the end") {
-            self.thaw();
-            panic!("a killed process stayed");
-        }
-    }
-
-    #[track_caller]
-    fn end(mut self) {
-        self.thaw();
-        self.user.kill();
-        self.other_tasks.take().unwrap().end();
-        wait_gone(EVENT);
-    }
+/// The page of the process's word is present but clean: a write to it enters the file system.
+fn frozen(kind: Kind) -> Beside<Frozen> {
+    let mounted = Mounted::new(kind);
+    Beside::new(
+        EVENT,
+        || user(&mounted),
+        |user| {
+            user.tell(Word::Register);
+            user.tell(Word::Sync);
+            sleeps(user);
+            // An overlay does not pass a freeze on to the file system below.
+            let disk = Mounted {
+                directory: mounts::DISK.into(),
+            };
+            disk.freeze()
+        },
+    )
 }
 
 fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = frozen(kind);
     setup.switch_on();
     setup.others_carry_on();
     // The last state counts when the bit can be written again.
     setup.switch_on();
-    setup.thaw();
-    setup.tell(Word::IsSet);
-    setup.switch(false);
+    setup.let_go();
+    setup.ends_clear(Word::IsSet, Word::Clear);
     setup.end();
 }
 
 /// The process waits for as long as the freeze lasts: `sb_start_pagefault()` waits for the thaw
 /// even with `FOLL_NOWAIT`.
 fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = frozen(kind);
     setup.switch_on();
     // The process faults its page in on its return to user space.
     setup.user.line.say(Word::IsSet);
-    setup.wait_for(setup.user.pid);
+    tasks::wait_state(setup.user.pid, setup.user.pid, 'D');
     setup.others_carry_on();
     setup.switch_on();
-    setup.thaw();
+    setup.let_go();
     setup.user.line.hear(Word::IsSet);
-    setup.tell(Word::Set);
-    setup.switch(false);
-    setup.end();
-}
-
-fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    let registering = setup.user.tell_thread(Word::RegisterSecond);
-    setup.wait_for(registering);
-    setup.others_carry_on();
-    setup.thaw();
-    setup.tell(Word::Join);
-    setup.switch(true);
-    setup.tell(Word::SecondSet);
-    setup.switch(false);
-    setup.end();
-}
-
-fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    let unregistering = setup.user.tell_thread(Word::Unregister);
-    setup.wait_for(unregistering);
-    setup.others_carry_on();
-    setup.thaw();
-    setup.tell(Word::Join);
-    // The unregistration is complete, so this registration is new.
-    setup.tell(Word::Register);
-    setup.switch(true);
-    setup.switch(false);
+    setup.ends_clear(Word::Set, Word::Clear);
     setup.end();
 }
 
 fn beneath_a_freeze_a_kill_ends_a_sleeping_process(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = frozen(kind);
     setup.switch_on();
     setup.kill();
     setup.is_gone();
     setup.others_carry_on();
+    setup.let_go();
     setup.end();
 }
 
 fn beneath_a_freeze_the_module_unloads() {
     module::load();
-    let mut setup = Setup::new(Kind::Ext4);
+    let mut setup = frozen(Kind::Ext4);
     setup.switch_on();
     setup.beside("unloading is refused", || {
         assert_eq!(module::unload(), Err(Errno::EAGAIN));
     });
     setup.kill();
     setup.is_gone();
-    setup.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
-    setup.other_tasks.take().unwrap().end();
-    wait_gone(EVENT);
+    setup.switch_off();
+    let frozen = setup.hold.take();
+    setup.end();
     module::unload_when_idle();
-    assert!(setup.frozen.is_some());
+    assert!(frozen.is_some());
 }

@@ -7,19 +7,16 @@
 
 use crate::harness::Test;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line, Word};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone};
-use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::event::{repair_pending, stays_due, wait_gone};
+use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Makes a test of each kind of file system; `skip_if` names a function that returns an obstacle.
 macro_rules! of_kinds {
@@ -72,7 +69,7 @@ struct User {
 impl User {
     fn new(mounted: &Mounted) -> User {
         let file = mounted.open();
-        let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+        let pages = Mapping::of_shared(&file, 2);
         let data = Data::open();
         User { file, pages, data }
     }
@@ -82,12 +79,12 @@ impl User {
     }
 
     fn word(&self) -> u32 {
-        self.pages.word(AT).load(Relaxed)
+        self.pages.get(AT)
     }
 
     /// Drops the page from this process's page tables and from memory.
     fn forget(&self) {
-        self.pages.advise(libc::MADV_DONTNEED).unwrap();
+        self.pages.discard();
         self.file.sync_all().expect("fsync");
         forget_pages(&self.file).expect("posix_fadvise");
     }
@@ -113,9 +110,9 @@ impl User {
             }
             Word::Filled => assert_eq!(self.word() & !1, REST),
             // States of a page: dirty; clean and write-protected; not mapped; not present.
-            Word::Write => self.pages.word(AT + 64).store(1, Relaxed),
+            Word::Write => self.pages.set(AT + 64, 1),
             Word::Sync => self.file.sync_all().expect("fsync"),
-            Word::Unmap => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Unmap => self.pages.discard(),
             Word::Forbid => self.pages.protect(READ),
             Word::Forget => self.forget(),
             // The page has no block in the file system any more.
@@ -133,15 +130,13 @@ impl User {
             word => panic!("told to {word:?}"),
         }
     }
-
-    /// Executes orders, itself or in a thread.
-    fn run(self, line: &mut Line) {
-        child::serve(line, move |word| self.obey(word), |_, _| false)
-    }
 }
 
 fn user(mounted: &Mounted) -> Child {
-    child::fork(|line| User::new(mounted).run(line))
+    child::fork(|line| {
+        let user = User::new(mounted);
+        child::serve(line, move |word| user.obey(word), |_, _| false)
+    })
 }
 
 /// Waits until no repair is pending. A repair by the process's own thread is pending until that
@@ -154,17 +149,20 @@ fn settle(user: &mut Child) {
     });
 }
 
+/// Attaches ftrace, or detaches it.
+#[track_caller]
+fn switch_alone(on: bool) {
+    match on {
+        true => TraceInstance::top().enable(EVENT),
+        false => TraceInstance::top().disable(EVENT),
+    }
+}
+
 /// Switches the event, and waits until the process sees the change.
 #[track_caller]
 fn switch(user: &mut Child, on: bool) {
-    let top = TraceInstance::top();
-    if on {
-        top.enable(EVENT);
-        user.tell(Word::Set);
-    } else {
-        top.disable(EVENT);
-        user.tell(Word::Clear);
-    }
+    switch_alone(on);
+    user.tell(if on { Word::Set } else { Word::Clear });
 }
 
 /// The word in the file system, as read by another process without a mapping.
@@ -175,11 +173,6 @@ fn stored(mounted: &Mounted) -> u32 {
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, AT as u64).expect("read");
     u32::from_ne_bytes(bytes)
-}
-
-/// Returns whether holes can be punched into files of this kind.
-fn has_holes(kind: Kind) -> bool {
-    kind != Kind::NineP
 }
 
 fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
@@ -198,10 +191,10 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
             user.tell(if on { Word::IsSet } else { Word::IsClear });
         }
     }
-    let holes: &[Word] = if has_holes(kind) {
-        &[Word::Punch, Word::Remove]
-    } else {
-        &[]
+    let holes: &[Word] = match kind {
+        // No holes can be punched into its files.
+        Kind::NineP => &[],
+        _ => &[Word::Punch, Word::Remove],
     };
     for &hole in holes {
         for on in [true, false] {
@@ -222,19 +215,15 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     // A page beyond the end of its file cannot be faulted in: the bit is given up until the next
     // change.
     user.tell(Word::Truncate);
-    let top = TraceInstance::top();
-    for _ in 0..2 {
-        top.enable(EVENT);
-        user.tell(Word::Sync);
-        top.disable(EVENT);
+    for on in [true, false, true, false] {
+        switch_alone(on);
         user.tell(Word::Sync);
     }
     settle(&mut user);
     user.tell(Word::Extend);
     user.tell(Word::IsClear);
-    for _ in 0..2 {
-        switch(&mut user, true);
-        switch(&mut user, false);
+    for on in [true, false, true, false] {
+        switch(&mut user, on);
     }
     user.tell(Word::Unregister);
     user.kill();
@@ -246,17 +235,12 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
     user.tell(Word::Register);
-    let top = TraceInstance::top();
     for state in [Word::Sync, Word::Forget] {
         for on in [true, false] {
             user.tell(state);
             sleeps(&user);
-            if on {
-                top.enable(EVENT);
-            } else {
-                top.disable(EVENT);
-            }
-            stays_due(&user);
+            switch_alone(on);
+            stays_due(user.pid);
             // Reading a page may take longer than the process waits for it.
             user.tell(match (state, on) {
                 (Word::Forget, true) => Word::Set,
@@ -269,31 +253,17 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     }
     // A bit on a page without write permission is given up: no repair is pending.
     user.tell(Word::Forbid);
-    top.enable(EVENT);
+    switch_alone(true);
     settle(&mut user);
     user.tell(Word::IsClear);
-    top.disable(EVENT);
+    switch_alone(false);
     user.kill();
 }
 
 /// Waits until the process sleeps, with no task work left before user space.
 #[track_caller]
 fn sleeps(user: &Child) {
-    wait::until("the process to sleep", || {
-        tasks::state(user.pid, user.pid) == Some('S')
-    });
-}
-
-/// Checks that the repair of the bit stays pending while the process sleeps.
-#[track_caller]
-fn stays_due(user: &Child) {
-    wait::until("a repair to be pending", || repair_pending(user.pid));
-    // A worker would have written the bit in a fraction of this time.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(repair_pending(user.pid), "written while its process slept");
-        thread::sleep(Duration::from_millis(10));
-    }
+    tasks::wait_state(user.pid, user.pid, 'S');
 }
 
 fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
@@ -302,40 +272,24 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
     let user = User::new(&mounted);
     user.obey(Word::Register);
     user.obey(Word::Fill);
-    let done = AtomicBool::new(false);
-    let top = TraceInstance::top();
-    thread::scope(|scope| {
-        let stop = SetOnDrop(&done);
-        let writer = scope.spawn(|| {
-            let mut rounds = 0;
-            while !done.load(Relaxed) {
-                user.pages.word(AT + 64).fetch_add(1, Relaxed);
-                os::start_writeback(&user.file);
-                user.obey(Word::Unmap);
-                forget_pages(&user.file).expect("posix_fadvise");
-                rounds += 1;
-            }
-            rounds
-        });
-        for round in 0..ROUNDS {
-            for on in [true, false] {
-                if on {
-                    top.enable(EVENT);
-                    user.obey(Word::Set);
-                } else {
-                    top.disable(EVENT);
-                    user.obey(Word::Clear);
-                }
-                user.obey(Word::Filled);
-                // At any time the other thread may drop the page and read it again.
-                user.obey(Word::Forget);
-                assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
-            }
+    let write_back = || {
+        user.pages.word(AT + 64).fetch_add(1, Relaxed);
+        os::start_writeback(&user.file);
+        user.obey(Word::Unmap);
+        forget_pages(&user.file).expect("posix_fadvise");
+    };
+    let times = wait::beside(write_back, || {
+        for round in 0..2 * ROUNDS {
+            let on = round % 2 == 0;
+            switch_alone(on);
+            user.obey(if on { Word::Set } else { Word::Clear });
+            user.obey(Word::Filled);
+            // At any time the other thread may drop the page and read it again.
+            user.obey(Word::Forget);
+            assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
         }
-        drop(stop);
-        let rounds = writer.join().unwrap();
-        assert!(rounds >= ROUNDS, "the page was written back {rounds} times");
     });
+    assert!(times >= ROUNDS, "the page was written back {times} times");
     assert_eq!(stored(&mounted), REST);
 }
 
@@ -347,32 +301,26 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     user.tell(Word::Punch);
     user.tell(Word::Sync);
     let filled = mounted.fill();
-    let top = TraceInstance::top();
-    for _ in 0..2 {
-        top.enable(EVENT);
+    for on in [true, false, true, false] {
+        switch_alone(on);
         // The process is not killed, and finds the bit unchanged.
-        user.tell(Word::IsClear);
-        top.disable(EVENT);
         user.tell(Word::IsClear);
     }
     settle(&mut user);
-    let mut other = child::fork(|line| {
+    let mut other = child::fork_until(Word::Refused, |line| {
         let user = User::new(&mounted);
-        let register = |bit| user.data.register_text(TEXT, user.address(), bit);
-        assert_eq!(register(3), Err(Errno::EFAULT));
-        line.say(Word::Refused);
-        line.hear(Word::Again);
-        assert_eq!(register(3), Ok(0));
+        let register = || user.data.register_text(TEXT, user.address(), 3);
+        assert_eq!(register(), Err(Errno::EFAULT));
+        line.ask(Word::Refused, Word::Again);
+        assert_eq!(register(), Ok(0));
     });
-    other.line.hear(Word::Refused);
     drop(filled);
     // A transaction frees the room.
     user.tell(Word::Sync);
     other.line.say(Word::Again);
     other.join();
-    for _ in 0..2 {
-        switch(&mut user, true);
-        switch(&mut user, false);
+    for on in [true, false, true, false] {
+        switch(&mut user, on);
     }
     user.kill();
 }

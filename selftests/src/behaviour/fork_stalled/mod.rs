@@ -15,15 +15,12 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::swap::{put_out, Swap};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::{os, tasks, wait};
-use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_stalled" on PATH:
     a_change_meanwhile_is_in_the_child,
-    a_change_meanwhile_of_another_bit_is_in_the_child,
     a_change_of_a_page_of_its_own_is_in_the_child,
     a_change_before_another_task_forks_is_in_the_child,
     a_change_of_a_set_without_processes_is_in_the_child,
@@ -35,58 +32,32 @@ tests!("fork_stalled" on PATH:
     a_change_of_a_page_that_is_swapped_out_is_in_the_child.swapping(),
 );
 
-/// Enables and disables the event, each during a stalled fork, and waits until this process's check
-/// shows the change. `before` runs before each change, `after` with the check after it. The child
-/// must see the change, too.
-fn is_in_the_child(
-    event: &Event,
-    [is_set, is_clear]: [Look<'_>; 2],
-    before: impl Fn(),
-    after: impl Fn(Look<'_>),
-) {
-    let top = TraceInstance::top();
-    for _ in 0..2 {
-        let enable = || {
+/// Enables and disables the event, each during a stalled fork, and waits until this process's bit
+/// has followed. `before` runs before each change, `after` with the check after it. The child must
+/// see the change, too.
+fn is_in_the_child(event: &Event, before: impl Fn(), after: impl Fn(Look<'_>)) {
+    let looks: [Look<'_>; 2] = [&is_clear, &is_set];
+    for on in [true, false, true, false] {
+        let look = looks[usize::from(on)];
+        let change = || {
             before();
-            top.enable(&event.name);
-            wait::until("the bit to be set", || is_set(event) == RIGHT);
-            after(is_set);
+            event.follows(on);
+            after(look);
         };
-        let disable = || {
-            before();
-            top.disable(&event.name);
-            wait::until("the bit to be cleared", || is_clear(event) == RIGHT);
-            after(is_clear);
-        };
-        stall(enable, is_clear, is_set, event);
-        stall(disable, is_set, is_clear, event);
+        stall(change, looks[usize::from(!on)], look, event);
     }
 }
 
 fn a_change_meanwhile_is_in_the_child() {
     let event = Event::new("st_stalled_change u32 a");
-    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
-}
-
-/// The bit is alone on its page, and not the first of its word.
-fn a_change_meanwhile_of_another_bit_is_in_the_child() {
-    const BIT: u8 = 5;
-    let event = Event::new("st_stalled_other u32 a");
-    let text = format!("{} u32 a", event.name);
-    let page = Mapping::kept(1);
-    let index = event.data.register_text(&text, page.address(), BIT);
-    assert_eq!(index, Ok(event.index));
-    let bit = || page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0;
-    let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
-    let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
-    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
+    is_in_the_child(&event, || (), |_| ());
 }
 
 /// The page is not shared since the fork, so its bit is written at once.
 fn a_change_of_a_page_of_its_own_is_in_the_child() {
     let event = Event::new("st_stalled_at_once u32 a");
-    let touch = || event.page.word(64).store(1, Ordering::Relaxed);
-    is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
+    let touch = || event.page.set(64, 1);
+    is_in_the_child(&event, touch, |_| ());
 }
 
 /// A fork by another task after the change does not exempt the child of the stalled fork, whose
@@ -94,7 +65,7 @@ fn a_change_of_a_page_of_its_own_is_in_the_child() {
 fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
     let fork = |look: Look<'_>| fork_right(look, &event);
-    is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
+    is_in_the_child(&event, || (), fork);
 }
 
 /// The child has its set when the fork is stalled, and is no member of it yet. The parent gets
@@ -102,7 +73,6 @@ fn a_change_before_another_task_forks_is_in_the_child() {
 fn a_change_of_a_set_without_processes_is_in_the_child() {
     let event = Event::new("st_stalled_alone u32 a");
     let text = format!("{} u32 a", event.name);
-    let top = TraceInstance::top();
     let process = child::fork(|line| {
         have_own_set(&event);
         let other = Mapping::kept(1);
@@ -117,14 +87,13 @@ fn a_change_of_a_set_without_processes_is_in_the_child() {
         let change = || {
             let index = event.data.register_text(&text, other.address(), 0);
             assert_eq!(index, Ok(event.index));
-            top.enable(&event.name);
-            event.wait_set();
+            event.follows(true);
         };
         stall_thread(forks, change);
         line.say(Word::Done);
     });
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 fn what_is_registered_meanwhile_is_the_childs_too() {
@@ -132,15 +101,14 @@ fn what_is_registered_meanwhile_is_the_childs_too() {
         // Another word of the page.
         let site = event.page.address() + 64;
         let is_right = |event: &Event| {
-            let is_set = event.page.word(64).load(Ordering::Relaxed) != 0;
+            let is_set = event.page.get(64) != 0;
             match (event.data.unregister_bit(site, 0), is_set) {
                 (Ok(()), true) => RIGHT,
                 (Ok(()), false) => BIT_IS_CLEAR,
                 _ => WRONG_ERRNO,
             }
         };
-        let text = format!("{} u32 a", event.name);
-        let register = || assert_eq!(event.data.register_text(&text, site, 0), Ok(event.index));
+        let register = || event.add_bit(site, 0);
         stall(register, &is_set, &is_right, event);
     });
 }
@@ -159,12 +127,10 @@ fn what_is_unregistered_meanwhile_is_not_the_childs() {
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {
     let event = Event::new("st_stalled_repair u32 a");
-    let top = TraceInstance::top();
-    let mut process = child::fork(|line| {
-        let faults = Userfault::new();
-        faults.guard(&event.page, Guard::Writes);
+    let process = child::fork_until(Word::Guarded, |line| {
+        let faults = Userfault::on(&event.page, Guard::Writes);
         line.say(Word::Guarded);
-        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        faults.wait_asked();
         // The page is present with the old bit, and write-protected in this process.
         assert!(!event.bit());
         for _ in 0..3 {
@@ -173,10 +139,9 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
         assert!(!event.bit());
         line.say(Word::Done);
     });
-    process.line.hear(Word::Guarded);
-    top.enable(&event.name);
+    event.switch(true);
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 /// Runs a process whose event is enabled while userfaultfd keeps its page from being written. A
@@ -184,15 +149,13 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
 /// thread then runs `then`.
 fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
-    let top = TraceInstance::top();
-    let mut process = child::fork(|line| {
+    let process = child::fork_until(Word::Guarded, |line| {
         have_own_set(&event);
-        let faults = Userfault::new();
         let tid = Mapping::kept(1);
-        faults.guard(&tid, Guard::Missing);
+        let faults = Userfault::on(&tid, Guard::Missing);
         faults.guard(&event.page, Guard::Writes);
         line.say(Word::Guarded);
-        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        faults.wait_asked();
         thread::scope(|scope| {
             let forking = scope.spawn(|| {
                 let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, tid.address()).unwrap();
@@ -213,10 +176,9 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
         });
         line.say(Word::Done);
     });
-    process.line.hear(Word::Guarded);
-    top.enable(&event.name);
+    event.switch(true);
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 /// The killed child's bits are still stale: the next child of the same task must check its bits,
@@ -231,12 +193,11 @@ fn a_child_that_was_killed_has_looked_for_no_other() {
 /// The late write of a bit counts as a change for children that have copied the memory before.
 fn a_repair_meanwhile_is_in_the_child() {
     with_one_killed("st_stalled_repaired", |event, faults| {
-        let other = Userfault::new();
         let pidfd = Mapping::kept(1);
-        other.guard(&pidfd, Guard::Missing);
+        let other = Userfault::on(&pidfd, Guard::Missing);
         thread::scope(|scope| {
             scope.spawn(|| {
-                wait::until("the fork to be stalled", || other.next_fault().is_some());
+                other.wait_asked();
                 faults.allow_writes(event.page.address());
                 event.wait_set();
                 other.fill(pidfd.address(), 0);
@@ -251,7 +212,6 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
     let _swap = Swap::new();
     let event = Event::new("st_stalled_swapped u32 a");
     event.page.put(8, b"contents");
-    let top = TraceInstance::top();
     let process = child::fork(|line| {
         have_own_set(&event);
         event.page.put(8, b"contents");
@@ -261,12 +221,11 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
             clone_right(libc::CLONE_PIDFD, address, is_set, &event);
         };
         let enable = || {
-            top.enable(&event.name);
-            event.wait_set();
+            event.follows(true);
         };
         stall_thread(fork, enable);
         line.say(Word::Done);
     });
     done(process);
-    top.disable(&event.name);
+    event.switch(false);
 }

@@ -22,10 +22,8 @@ pub(in crate::behaviour) type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
 /// Gives this process a set of registrations of its own: a change in a shared set counts for all
 /// its members.
 pub(in crate::behaviour) fn have_own_set(event: &Event) {
-    let text = format!("{} u32 a", event.name);
     let page = Mapping::new(1);
-    let index = event.data.register_text(&text, page.address(), 0);
-    assert_eq!(index, Ok(event.index));
+    event.add_bit(page.address(), 0);
     assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
 }
 
@@ -101,14 +99,13 @@ pub(in crate::behaviour) fn clone_right(
 
 /// Runs `run` in a process of its own, with an event that is enabled.
 pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
-    let mut process = child::fork(|line| {
+    let process = child::fork_until(Word::Registered, |line| {
         let event = Event::new(&format!("{name} u32 a"));
         line.say(Word::Registered);
         event.wait_set();
         run(&event);
         line.say(Word::Done);
     });
-    process.line.hear(Word::Registered);
     let top = TraceInstance::top();
     top.enable(name);
     done(process);
@@ -119,9 +116,8 @@ pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
 /// Calls `fork` in a thread with a missing page for the pidfd, and `meanwhile` while the fork
 /// waits.
 pub(in crate::behaviour) fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
-    let faults = Userfault::new();
     let pidfd = Mapping::kept(1);
-    faults.guard(&pidfd, Guard::Missing);
+    let faults = Userfault::on(&pidfd, Guard::Missing);
     let address = pidfd.address();
     thread::scope(|scope| {
         let forking = scope.spawn(move || fork(address));

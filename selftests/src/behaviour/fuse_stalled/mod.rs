@@ -13,33 +13,25 @@ mod setup;
 
 use self::setup::*;
 use crate::harness::{tests, Test};
-use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::wait_gone;
-use crate::kit::fuse::{Request, Server, PATH};
-use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
-use crate::kit::memory::PAGE;
-use crate::kit::other_tasks::OtherTasks;
-use crate::kit::setting::allow_long_sleep;
+use crate::kit::event::{is_listed, wait_gone};
+use crate::kit::fuse::{Request, PATH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Userfault;
 use crate::kit::{machine, module, os, tasks, wait};
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
-
-const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run).needs_path(PATH).limit(400)
-}
 
 /// Makes a test of each kind of pages.
 macro_rules! of_kinds {
     ($($test:ident: $($kind:ident)*),* $(,)?) => {
-        &[$($(test(
+        &[$($(Test::new(
             concat!("fuse_stalled::", stringify!($test), "::", stringify!($kind)),
             || $test($kind),
-        )),*),*]
+        )
+        .needs_path(PATH)
+        .limit(400)),*),*]
     };
 }
 
@@ -75,29 +67,14 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         READ_SHARED READ_PRIVATE,
 );
 
-/// The tests with thousands of such pages.
-pub const TESTS_OF_THOUSANDS: &[Test] = &[
-    test(
-        "fuse_stalled::thousands_hold_up_nothing::WRITE_SHARED",
-        || thousands_hold_up_nothing(WRITE_SHARED),
-    )
-    .lengthy(),
-    test(
-        "fuse_stalled::thousands_hold_up_nothing::READ_SHARED",
-        || thousands_hold_up_nothing(READ_SHARED),
-    )
-    .lengthy(),
-];
-
 fn a_first_registration_beside_a_write_holds_up_itself_only() {
-    let mut setup = Setup::new(WRITE_SHARED);
+    let mut setup = set_up(WRITE_SHARED);
     setup.withhold();
-    let user = setup.tell_thread(Word::Use);
-    setup.wait_for(user);
-    let registering = setup.tell_thread(Word::RegisterOwn);
+    setup.tell_thread_and_wait(Word::Use);
+    let registering = setup.user.tell_thread(Word::RegisterOwn);
     // The thread may have to wait for the other one.
     wait::until("it to register or to wait", || {
-        matches!(setup.state(registering), None | Some('D'))
+        matches!(tasks::state(setup.user.pid, registering), None | Some('D'))
     });
     setup.others_carry_on();
     setup.release();
@@ -107,13 +84,11 @@ fn a_first_registration_beside_a_write_holds_up_itself_only() {
 }
 
 fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
-    let mut setup = Setup::new(WRITE_SHARED);
+    let mut setup = set_up(WRITE_SHARED);
     setup.tell(Word::RegisterOwn);
     setup.withhold();
-    let user = setup.tell_thread(Word::Use);
-    setup.wait_for(user);
-    let changing = setup.tell_thread(Word::Change);
-    setup.wait_for(changing);
+    setup.tell_thread_and_wait(Word::Use);
+    setup.tell_thread_and_wait(Word::Change);
     setup.switch_on();
     setup.others_carry_on();
     setup.release();
@@ -125,48 +100,35 @@ fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
 fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
     // Repeated, as the module's two queues may cover for each other.
     for _ in 0..4 {
-        is_not_forgotten();
+        let mut setup = set_up(WRITE_SHARED);
+        setup.tell(Word::RegisterOwn);
+        setup.user.line.say(Word::GuardOwn);
+        let (faults, own) = Userfault::of_child(&mut setup.user);
+        setup.withhold();
+        setup.switch_on();
+        wait::until("the handler to be asked", || {
+            faults.next_fault() == Some(own)
+        });
+        setup.tell_thread_and_wait(Word::Use);
+        setup.tell_thread_and_wait(Word::Change);
+        // Time for the module to fault again. If it does not, the test shows less but does not
+        // fail.
+        thread::sleep(Duration::from_secs(1));
+        setup.release();
+        setup.tell(Word::Join);
+        faults.fill(own, 0);
+        setup.ends_clear(Word::OwnSet, Word::OwnClear);
+        setup.end();
     }
 }
 
-fn is_not_forgotten() {
-    let mut setup = Setup::new(WRITE_SHARED);
-    setup.tell(Word::RegisterOwn);
-    setup.user.line.say(Word::GuardOwn);
-    let (faults, own) = Userfault::of_child(&mut setup.user);
-    setup.withhold();
-    setup.switch_on();
-    wait::until("the handler to be asked", || {
-        faults.next_fault() == Some(own)
-    });
-    let user = setup.tell_thread(Word::Use);
-    setup.wait_for(user);
-    let changing = setup.tell_thread(Word::Change);
-    setup.wait_for(changing);
-    // Time for the module to fault again. If it does not, the test shows less but does not fail.
-    thread::sleep(Duration::from_secs(1));
-    setup.release();
-    setup.tell(Word::Join);
-    faults.fill(own, 0);
-    setup.tell(Word::OwnSet);
-    setup.switch_off();
-    setup.tell(Word::OwnClear);
-    setup.end();
-}
-
 fn a_private_copy_needs_no_reply_to_a_write() {
-    let mut setup = Setup::new(WRITE_SHARED);
+    let mut setup = set_up(WRITE_SHARED);
     setup.withhold();
     let mut private = child::fork(|line| {
-        User::new(Kind {
-            sharing: libc::MAP_PRIVATE,
-            ..WRITE_SHARED
-        })
-        .run(line);
+        User::new(Kind::of(Request::Write, libc::MAP_PRIVATE)).run(line);
     });
-    let mut tell = |word: Word| {
-        private.tell(word);
-    };
+    let mut tell = |word| private.tell(word);
     tell(Word::Register);
     for _ in 0..3 {
         // The private copy is dropped, and made again from the page under writeback.
@@ -174,7 +136,7 @@ fn a_private_copy_needs_no_reply_to_a_write() {
         setup.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         tell(Word::Set);
         tell(Word::Forget);
-        setup.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
+        setup.switch_off();
         tell(Word::Clear);
     }
     tell(Word::Unregister);
@@ -185,32 +147,24 @@ fn a_private_copy_needs_no_reply_to_a_write() {
 }
 
 fn a_bit_of_a_sleeping_process_holds_up_nothing(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
+    let mut setup = registered(kind);
     setup.switch_on();
     setup.others_carry_on();
     setup.switch_on();
     setup.release();
-    setup.tell(Word::Set);
-    setup.switch_off();
-    setup.tell(Word::Clear);
+    setup.ends_clear(Word::Set, Word::Clear);
     setup.end();
 }
 
 fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
+    let mut setup = registered(kind);
     setup.switch_on();
     setup.tell_and_wait(Word::Use);
     setup.others_carry_on();
     setup.switch_on();
     setup.release();
     setup.user.line.hear(Word::Use);
-    setup.tell(Word::Set);
-    setup.switch_off();
-    setup.tell(Word::Clear);
+    setup.ends_clear(Word::Set, Word::Clear);
     setup.end();
 }
 
@@ -219,9 +173,7 @@ fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
 fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
     const SHORT: Duration = Duration::from_secs(2);
     const SOON: Duration = Duration::from_secs(5);
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
+    let mut setup = registered(kind);
     for _ in 0..2 {
         setup.switch_on();
         let start = Instant::now();
@@ -244,10 +196,9 @@ fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
 }
 
 fn registering_such_a_page_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = set_up(kind);
     setup.withhold();
-    let registering = setup.tell_thread(Word::Register);
-    setup.wait_for(registering);
+    setup.tell_thread_and_wait(Word::Register);
     setup.others_carry_on();
     setup.release();
     setup.tell(Word::Join);
@@ -256,11 +207,8 @@ fn registering_such_a_page_waits_alone(kind: Kind) {
 }
 
 fn unregistering_such_a_page_waits_alone(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
-    let unregistering = setup.tell_thread(Word::Unregister);
-    setup.wait_for(unregistering);
+    let mut setup = registered(kind);
+    setup.tell_thread_and_wait(Word::Unregister);
     setup.others_carry_on();
     setup.release();
     setup.tell(Word::Join);
@@ -271,9 +219,7 @@ fn unregistering_such_a_page_waits_alone(kind: Kind) {
 
 /// A child is forked with its parent's bit on a page that cannot be faulted in.
 fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
+    let mut setup = registered(kind);
     setup.tell(Word::Fork);
     setup.switch_on();
     setup.others_carry_on();
@@ -285,7 +231,7 @@ fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
 /// A sleeping process waits for no page. Its registrations end at once, and so does the process,
 /// unless its exit waits for writeback: then its open files keep their events.
 fn a_kill_ends_a_sleeping_process(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = set_up(kind);
     setup.tell(Word::Register);
     setup.tell(Word::RegisterAlone);
     setup.withhold();
@@ -293,27 +239,23 @@ fn a_kill_ends_a_sleeping_process(kind: Kind) {
     setup.others_carry_on();
     setup.switch_on();
     setup.kill();
-    setup.beside("its registration goes", || {
-        wait::until("its registration to go", || {
-            let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-            !listing
-                .lines()
-                .any(|line| line.split(' ').next() == Some(ALONE))
-        });
+    let pid = setup.user.pid;
+    setup.beside("its registrations go", || {
+        wait::until("its registrations to go", || !is_listed(pid));
     });
     if kind.request == Request::Read {
         setup.beside("its event goes", || wait_gone(ALONE));
         setup.is_gone();
     }
     setup.others_carry_on();
-    drop(setup.server.take());
+    setup.let_go();
     setup.end();
     wait_gone(ALONE);
 }
 
 /// The process ends at once if its wait can be killed, else with the server. Nothing is left of it.
 fn a_kill_ends_a_process_that_waits(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = set_up(kind);
     setup.tell(Word::Register);
     setup.tell(Word::RegisterAlone);
     setup.withhold();
@@ -325,7 +267,7 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
         setup.is_gone();
         setup.beside("its event goes", || wait_gone(ALONE));
     }
-    drop(setup.server.take());
+    setup.let_go();
     setup.end();
     wait_gone(ALONE);
 }
@@ -333,7 +275,7 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
 /// Two processes share their memory. One runs its task work, waits for the page and is killed; the
 /// other, which has a task work as well, sleeps. No toggle adds the bit to the repair list again.
 fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
-    let mut setup = Setup::new(kind);
+    let mut setup = set_up(kind);
     setup.tell(Word::Register);
     setup.user.line.say(Word::Share);
     let sharer = setup.user.line.receive();
@@ -351,21 +293,17 @@ fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind)
     }
     setup.release();
     ends();
-    setup.tell(Word::Set);
-    setup.switch_off();
-    setup.tell(Word::Clear);
+    setup.ends_clear(Word::Set, Word::Clear);
     setup.end();
 }
 
 /// A process sleeps in a vfork when it gets its task work; its child, which shares the memory,
 /// begins later and gets none. The parent is killed.
 fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
-    let mut setup = Setup::new(kind);
-    setup.tell(Word::Register);
-    setup.withhold();
+    let mut setup = registered(kind);
     setup.user.line.say(Word::Vfork);
     let (faults, page) = Userfault::of_child(&mut setup.user);
-    wait::until("the vfork to be stalled", || faults.next_fault().is_some());
+    faults.wait_asked();
     setup.switch_on();
     // Time to add the task work, before the child exists.
     thread::sleep(Duration::from_millis(500) * machine::slowness());
@@ -384,9 +322,7 @@ fn the_module_unloads_when_the_server_is_gone() {
     for kind in [WRITE_SHARED, READ_SHARED, READ_PRIVATE] {
         for waits in [false, true] {
             module::load();
-            let mut setup = Setup::new(kind);
-            setup.tell(Word::Register);
-            setup.withhold();
+            let mut setup = registered(kind);
             setup.switch_on();
             if waits {
                 setup.tell_and_wait(Word::Use);
@@ -396,69 +332,9 @@ fn the_module_unloads_when_the_server_is_gone() {
                 assert_eq!(module::unload(), Err(Errno::EAGAIN));
             });
             setup.switch_off();
-            drop(setup.server.take());
+            setup.let_go();
             setup.end();
             module::unload_when_idle();
         }
     }
-}
-
-/// Others continue beside thousands of such processes that sleep, wait and are killed.
-fn thousands_hold_up_nothing(kind: Kind) {
-    let _long_sleep = allow_long_sleep();
-    let count = many_processes::thousands();
-    let mut server = Server::start(1, count * PAGE);
-    let mut other_tasks = OtherTasks::new(EVENT);
-    let start = Instant::now();
-    let mut many = ManyProcesses::gather(TEXT, Memory::Served(kind.sharing), count);
-    println!(
-        "  # {count} processes in {} ms",
-        start.elapsed().as_millis()
-    );
-    match kind.request {
-        Request::Write => {
-            many.begin(Op::Use);
-            many.wait_done();
-            server.hold(Request::Write);
-            many.write_back();
-            server.wait_held(1);
-        }
-        Request::Read => {
-            many.begin(Op::Forget);
-            many.wait_done();
-            server.drop_pages();
-            server.hold(Request::Read);
-        }
-    }
-    // The end of the server ends every wait.
-    let mut server = Some(server);
-    let beside = |other_tasks: &mut OtherTasks, server: &mut Option<Server>| {
-        other_tasks.carry_on();
-        let attach = || TraceInstance::top().enable(EVENT);
-        other_tasks.ops.has("ftrace attaches", attach);
-        other_tasks.ops.judge(|| drop(server.take()));
-    };
-    beside(&mut other_tasks, &mut server);
-    beside(&mut other_tasks, &mut server);
-    many.begin(Op::Use);
-    match kind.request {
-        Request::Write => {
-            for pid in many.pids() {
-                wait::until("all to wait for the server", || {
-                    tasks::state(pid, pid) == Some('D')
-                });
-            }
-        }
-        Request::Read => server.as_mut().unwrap().wait_held(count),
-    }
-    beside(&mut other_tasks, &mut server);
-    many.kill();
-    beside(&mut other_tasks, &mut server);
-    TraceInstance::top().disable(EVENT);
-    drop(server.take());
-    many.reap();
-    // The machine has thousands of processes to end.
-    other_tasks.end_within(4000);
-    wait_gone(EVENT);
-    println!("  # all in {} ms", start.elapsed().as_millis());
 }

@@ -4,18 +4,14 @@
 //! it.
 
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line, Word};
-use crate::kit::event::{repair_pending, wait_gone};
+use crate::kit::beside::Beside;
+use crate::kit::child::{self, Line, Word};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
-use crate::kit::other_tasks::OtherTasks;
-use crate::kit::setting::{allow_long_sleep, Setting};
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::io::Read;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const EVENT: &str = "st_held";
 pub(super) const TEXT: &str = "st_held u32 a";
@@ -38,36 +34,38 @@ pub(super) struct Kind {
     pub(super) is_guarded: bool,
 }
 
-pub(super) const WRITE_SHARED: Kind = Kind {
-    request: Request::Write,
-    sharing: libc::MAP_SHARED,
-    is_ahead: false,
-    is_guarded: false,
-};
-pub(super) const READ_SHARED: Kind = Kind {
-    request: Request::Read,
-    ..WRITE_SHARED
-};
-pub(super) const READ_PRIVATE: Kind = Kind {
-    sharing: libc::MAP_PRIVATE,
-    ..READ_SHARED
-};
-pub(super) const AHEAD_SHARED: Kind = Kind {
-    is_ahead: true,
-    ..READ_SHARED
-};
-pub(super) const AHEAD_PRIVATE: Kind = Kind {
-    is_ahead: true,
-    ..READ_PRIVATE
-};
-pub(super) const WRITE_GUARDED: Kind = Kind {
-    is_guarded: true,
-    ..WRITE_SHARED
-};
-pub(super) const READ_GUARDED: Kind = Kind {
-    is_guarded: true,
-    ..READ_SHARED
-};
+impl Kind {
+    pub(super) const fn of(request: Request, sharing: i32) -> Kind {
+        Kind {
+            request,
+            sharing,
+            is_ahead: false,
+            is_guarded: false,
+        }
+    }
+
+    const fn ahead(self) -> Kind {
+        Kind {
+            is_ahead: true,
+            ..self
+        }
+    }
+
+    const fn guarded(self) -> Kind {
+        Kind {
+            is_guarded: true,
+            ..self
+        }
+    }
+}
+
+pub(super) const WRITE_SHARED: Kind = Kind::of(Request::Write, libc::MAP_SHARED);
+pub(super) const READ_SHARED: Kind = Kind::of(Request::Read, libc::MAP_SHARED);
+pub(super) const READ_PRIVATE: Kind = Kind::of(Request::Read, libc::MAP_PRIVATE);
+pub(super) const AHEAD_SHARED: Kind = READ_SHARED.ahead();
+pub(super) const AHEAD_PRIVATE: Kind = READ_PRIVATE.ahead();
+pub(super) const WRITE_GUARDED: Kind = WRITE_SHARED.guarded();
+pub(super) const READ_GUARDED: Kind = READ_SHARED.guarded();
 
 /// A user of a page of the file system; runs in a process of its own.
 pub(super) struct User {
@@ -80,8 +78,7 @@ pub(super) struct User {
 
 impl User {
     pub(super) fn new(kind: Kind) -> User {
-        let file = File::options().read(true).write(true).open(fuse::path(0));
-        let file = file.expect("open a file");
+        let file = fuse::open();
         let page = Mapping::of_file(&file, PAGES, READ_WRITE, kind.sharing).expect("mmap");
         if !kind.is_ahead {
             page.advise(libc::MADV_RANDOM).unwrap();
@@ -97,27 +94,24 @@ impl User {
 
     fn obey(&self, word: Word) {
         let (page, own) = (&self.page, &self.own);
-        let bit = |page: &Mapping| page.word(0).load(Relaxed) & 1 != 0;
-        let register = |address| {
-            self.data.register_text(TEXT, address, 0).expect("register");
+        let bit = |page: &Mapping| page.get(0) & 1 != 0;
+        let register = |text, address| {
+            let index = self.data.register_text(text, address, 0);
+            assert!(index.is_ok(), "register {text}: {index:?}");
         };
         match word {
-            Word::Register => register(page.address()),
-            Word::RegisterOwn => register(own.address()),
-            Word::RegisterAlone => {
-                let text = format!("{ALONE} u32 a");
-                let result = self.data.register_text(&text, own.address() + 128, 0);
-                result.expect("register");
-            }
+            Word::Register => register(TEXT, page.address()),
+            Word::RegisterOwn => register(TEXT, own.address()),
+            Word::RegisterAlone => register("st_held_alone u32 a", own.address() + 128),
             Word::Unregister => {
-                let result = self.data.unregister_bit(page.address(), 0);
-                result.expect("unregister");
+                let unregistered = self.data.unregister_bit(page.address(), 0);
+                assert_eq!(unregistered, Ok(()), "unregister");
             }
-            Word::Use => page.word(64).store(1, Relaxed),
+            Word::Use => page.set(64, 1),
             // A visit to user space without a use of the pages.
             Word::Look => (),
             Word::WriteBack => os::start_writeback(&self.file),
-            Word::Forget => page.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Forget => page.discard(),
             Word::Guard => {
                 let faults = Userfault::answered_by_the_kernel();
                 faults.guard(page, Guard::Writes);
@@ -161,8 +155,7 @@ impl User {
 
     /// Guards, and drops, the page of its own. Sends the userfaultfd and the address.
     fn guard_own(&self, line: &mut Line) {
-        let faults = Userfault::new();
-        faults.guard(&self.own, Guard::Missing);
+        let faults = Userfault::on(&self.own, Guard::Missing);
         faults.send(line, &self.own);
         // Guarded while the descriptor is open.
         std::mem::forget(faults);
@@ -187,75 +180,63 @@ impl User {
     }
 }
 
-/// A server, a process that uses its file, and others that do not. The server is dropped first: its
-/// end ends every wait.
-pub(super) struct Setup {
-    pub(super) server: Option<Server>,
-    pub(super) user: Child,
-    other_tasks: Option<OtherTasks>,
+/// A server that holds up the process by its requests; its end ends every wait.
+pub(super) struct Held {
+    pub(super) server: Server,
     kind: Kind,
-    _long_sleep: Option<Setting>,
+}
+
+pub(super) type Setup = Beside<Held>;
+
+pub(super) fn set_up(kind: Kind) -> Setup {
+    let server = Server::start(1, PAGES * PAGE);
+    let user = || child::fork(|line| User::new(kind).run(line));
+    Beside::new(EVENT, user, |_| Held { server, kind })
+}
+
+/// A process whose page is registered and withheld.
+#[track_caller]
+pub(super) fn registered(kind: Kind) -> Setup {
+    let mut setup = set_up(kind);
+    setup.tell(Word::Register);
+    setup.withhold();
+    setup
 }
 
 impl Setup {
-    pub(super) fn new(kind: Kind) -> Setup {
-        let long_sleep = allow_long_sleep();
-        let server = Server::start(1, PAGES * PAGE);
-        let other_tasks = OtherTasks::new(EVENT);
-        let user = child::fork(|line| User::new(kind).run(line));
-        Setup {
-            server: Some(server),
-            user,
-            other_tasks: Some(other_tasks),
-            kind,
-            _long_sleep: long_sleep,
-        }
+    fn held(&mut self) -> &mut Held {
+        self.hold.as_mut().expect("a server")
     }
 
     pub(super) fn server(&mut self) -> &mut Server {
-        self.server.as_mut().expect("a server")
-    }
-
-    /// Lets the process do something.
-    #[track_caller]
-    pub(super) fn tell(&mut self, word: Word) {
-        self.user.tell(word);
+        &mut self.held().server
     }
 
     /// Lets the process do something at which it waits.
     #[track_caller]
     pub(super) fn tell_and_wait(&mut self, word: Word) {
         self.user.line.say(word);
-        self.wait_for(self.user.pid);
+        let pid = self.user.pid;
+        self.wait_for_task(pid, pid);
     }
 
-    /// Lets a thread of the process do something, which may wait. Returns its tid.
+    /// Lets a thread of the process do something, at which it waits.
     #[track_caller]
-    pub(super) fn tell_thread(&mut self, word: Word) -> i32 {
-        self.user.tell_thread(word)
-    }
-
-    pub(super) fn state(&self, thread: i32) -> Option<char> {
-        tasks::state(self.user.pid, thread)
-    }
-
-    /// Waits until a thread of the process waits for the server.
-    #[track_caller]
-    pub(super) fn wait_for(&mut self, thread: i32) {
+    pub(super) fn tell_thread_and_wait(&mut self, word: Word) {
+        let thread = self.user.tell_thread(word);
         self.wait_for_task(self.user.pid, thread);
     }
 
-    /// Like [`Setup::wait_for`] for a thread of any process.
+    /// Waits until a thread of a process waits for the server.
     #[track_caller]
     pub(super) fn wait_for_task(&mut self, pid: i32, thread: i32) {
+        let kind = self.held().kind;
         // A task that waits for its own READ is in an interruptible sleep.
-        if self.kind.request == Request::Read {
+        if kind.request == Request::Read {
             self.server().wait_held(1);
         }
-        if self.kind.request == Request::Write || self.kind.is_ahead {
-            wait::until("the task to wait for the server", || {
-                tasks::state(pid, thread) == Some('D')
-            });
+        if kind.request == Request::Write || kind.is_ahead {
+            tasks::wait_state(pid, thread, 'D');
         }
     }
 
@@ -263,7 +244,8 @@ impl Setup {
     /// the server answers.
     #[track_caller]
     pub(super) fn withhold(&mut self) {
-        match self.kind.request {
+        let kind = self.held().kind;
+        match kind.request {
             Request::Write => {
                 self.tell(Word::Use);
                 self.server().hold(Request::Write);
@@ -276,92 +258,13 @@ impl Setup {
                 self.server().hold(Request::Read);
             }
         }
-        if self.kind.is_guarded {
+        if kind.is_guarded {
             self.tell(Word::Guard);
         }
-    }
-
-    /// Does something while the process waits.
-    #[track_caller]
-    pub(super) fn beside(&mut self, op: &str, run: impl FnOnce()) {
-        self.other_tasks.as_mut().unwrap().ops.has(op, run);
-        self.nothing_is_late();
-    }
-
-    /// Checks that all operations of other processes succeed, and that no kernel worker waits for a
-    /// page.
-    #[track_caller]
-    pub(super) fn others_carry_on(&mut self) {
-        self.other_tasks.as_mut().unwrap().carry_on();
-        self.nothing_is_late();
-        self.beside("no worker of the module waits for memory", || {
-            wait::until("the end of their waits", || {
-                tasks::waiting_workers("user_events").is_empty()
-            });
-        });
-    }
-
-    #[track_caller]
-    fn nothing_is_late(&mut self) {
-        let ops = &self.other_tasks.as_ref().unwrap().ops;
-        ops.judge(|| drop(self.server.take()));
-    }
-
-    /// Enables the event, which the process's bit cannot follow.
-    #[track_caller]
-    pub(super) fn switch_on(&mut self) {
-        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
-        self.is_due();
-    }
-
-    /// Waits until the repair of the process's bit is listed as pending.
-    #[track_caller]
-    pub(super) fn is_due(&mut self) {
-        let pid = self.user.pid;
-        self.beside("the bit is listed as due", || {
-            wait::until("a repair to be pending", || repair_pending(pid));
-        });
-    }
-
-    #[track_caller]
-    pub(super) fn switch_off(&mut self) {
-        self.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
     }
 
     /// Lets the server answer.
     pub(super) fn release(&mut self) {
         self.server().release();
-    }
-
-    /// Checks that the process's bit follows the event.
-    #[track_caller]
-    pub(super) fn follows(&mut self, set: Word, clear: Word) {
-        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
-        self.tell(set);
-        self.switch_off();
-        self.tell(clear);
-    }
-
-    /// Ends everything.
-    #[track_caller]
-    pub(super) fn end(mut self) {
-        self.user.kill();
-        let other_tasks = self.other_tasks.take().unwrap();
-        other_tasks.end();
-        wait_gone(EVENT);
-    }
-
-    /// Checks that the killed process ends although the server does not answer.
-    #[track_caller]
-    pub(super) fn is_gone(&mut self) {
-        let ended = os::wait_for_end(self.user.pid, wait::limit()).expect("wait for the end");
-        if !ended {
-            drop(self.server.take());
-            panic!("a killed process stayed");
-        }
-    }
-
-    pub(super) fn kill(&self) {
-        os::kill(self.user.pid, libc::SIGKILL).expect("kill");
     }
 }
