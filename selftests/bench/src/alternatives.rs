@@ -7,7 +7,7 @@ use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
 use crate::judge::Verdict;
 use crate::page::table_head;
-use crate::report::Counts;
+use crate::report::{add_line, Counts};
 use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
 use crate::rows::ALTERNATIVES;
 use std::collections::BTreeMap;
@@ -64,8 +64,7 @@ pub fn text(rows: &Rows) -> String {
     let [(_, stock), (_, small)] = KERNELS;
     let head = |text: &mut String, what: &str, cells: &[String]| {
         let cells = cells.iter().map(|cell| format!(" {cell:>11}"));
-        let line = format!("{what:<52}{}", cells.collect::<String>());
-        let _ = writeln!(text, "{}", line.trim_end());
+        add_line(text, &format!("{what:<52}{}", cells.collect::<String>()));
     };
     let titles = ["attached: no", "12 bytes", "100 bytes"].map(String::from);
     let _ = writeln!(
@@ -113,7 +112,7 @@ pub fn quoted(rows: &Rows) -> String {
     let mut text = table_head(&heads);
     for way in WAYS {
         let cells = [vec![way.text.to_string()], cells(rows, way)].concat();
-        let _ = writeln!(text, "   {}", cells.join(" | ").trim_end());
+        add_line(&mut text, &format!("   {}", cells.join(" | ")));
     }
     text.push('\n');
     for (kernel, (_, name)) in KERNELS.iter().enumerate() {

@@ -6,6 +6,7 @@
 use crate::alternatives;
 use crate::chart::{self, Growth};
 use crate::figures::{Figure, Table};
+use crate::report::add_line;
 use crate::rows::row::Row;
 use crate::rows::table::{in_full, EACH_SECOND, GROWTH, THE_KERNELS};
 use std::fmt::Write;
@@ -55,8 +56,7 @@ fn line(text: &mut String, what: &str, figure: &Figure) {
         }
         _ => line,
     };
-    text.push_str(line.trim_end());
-    text.push('\n');
+    add_line(text, &line);
 }
 
 /// The beginning of a table whose cells are separated by `|`.
@@ -87,13 +87,10 @@ fn quoted(table: &Table) -> String {
     }
     // More records in a second are better.
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key);
-        let is_slower = |figure: &&Figure| figure.ratio().is_some_and(|r| r <= 1.0 / DEARER);
-        if let Some(figure) = figure
-            .filter(is_slower)
-            .filter(|_| !key.ends_with(".percent"))
-        {
-            line(&mut slower, what, figure);
+        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let is_slower = figure.ratio().is_some_and(|ratio| ratio <= 1.0 / DEARER);
+        if is_slower && !key.ends_with(".percent") {
+            line(&mut slower, what, &figure);
         }
     }
     let cells = [

@@ -66,12 +66,7 @@ fn with(change: &str) -> Table {
 /// A table of these rows: keys, C's figures and the module's.
 fn figures(rows: &[(&str, Option<u64>, u64)]) -> Table {
     let figure = |&(key, other, ours): &(&str, Option<u64>, u64)| {
-        let figure = Figure {
-            ours,
-            other,
-            floor: None,
-        };
-        (key.to_string(), figure)
+        (key.to_string(), Figure::new(ours, other))
     };
     Table {
         figures: rows.iter().map(figure).collect(),
