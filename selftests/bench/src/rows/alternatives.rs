@@ -8,10 +8,10 @@
 
 use super::tell;
 use super::writing::{Writer, TIMES};
-use crate::attach::{has_calls_for_probes, UserProbe};
+use crate::attach::{has_calls_for_probes, Probe};
 use crate::events::{Switch, TRACING};
 use crate::{count, sys};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
@@ -142,11 +142,7 @@ fn user_events() {
 
 /// The median cost of a write to ftrace.
 fn recorded(writer: Writer) -> u64 {
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    let count = writer.write();
-    ftrace.turn(false);
-    drop(ftrace);
+    let count = writer.in_ftrace(Writer::write);
     writer.end();
     count
 }
@@ -169,7 +165,7 @@ fn probes() {
         ("call", sys::ProbePlace::LONG),
     ] {
         tell(&format!("{key}.off"), pass(place, NUMBERS));
-        let probe = UserProbe::new(
+        let probe = Probe::on_place(
             place,
             "a=%di:u32 b=%si:u32 c=%dx:u32",
             NUMBERS,
@@ -177,7 +173,7 @@ fn probes() {
         );
         tell(&format!("{key}.12"), pass(place, NUMBERS));
         drop(probe);
-        let probe = UserProbe::new(place, "text=+0(%di):string", text, &seen);
+        let probe = Probe::on_place(place, "text=+0(%di):string", text, &seen);
         tell(&format!("{key}.100"), pass(place, text));
         assert_eq!(
             has_calls_for_probes(),
@@ -189,12 +185,7 @@ fn probes() {
 }
 
 fn markers() {
-    let open = |name: &str| {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(format!("{TRACING}/{name}"));
-        file.expect("open a marker")
-    };
+    let open = |name: &str| sys::open_to_write(&format!("{TRACING}/{name}"));
     let cost = |file: &File, bytes: &[u8], returned: isize| {
         count::median(TIMES, || assert_eq!(sys::write(file, bytes), returned))
     };
@@ -229,8 +220,7 @@ fn rings() {
         count::median_then(101, || uring.run(), check) / u64::from(entries)
     };
     tell("null.call", count::median(TIMES, sys::getppid));
-    let null = OpenOptions::new().write(true).open("/dev/null");
-    let null = null.expect("open /dev/null");
+    let null = sys::open_to_write("/dev/null");
     tell(
         "null.write",
         count::median(TIMES, || assert_eq!(sys::write(&null, &NOTHING), 16)),
@@ -276,7 +266,7 @@ fn run(program: &str, arguments: &[&str]) {
 fn lttng() {
     const SNAPSHOT: &str = "/tmp/snapshot";
     fs::create_dir("/dev/shm").expect("make /dev/shm");
-    sys::mount(c"tmpfs", c"/dev/shm").expect("mount /dev/shm");
+    sys::mount(c"tmpfs", c"/dev/shm");
     run("/usr/bin/lttng-sessiond", &["--daemonize", "--no-kernel"]);
     let lttng = |arguments: &str| {
         let arguments: Vec<&str> = arguments.split(' ').collect();

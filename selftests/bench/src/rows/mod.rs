@@ -64,12 +64,15 @@ pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 /// The group of other ways to record, on machines of its own, which have LTTng.
 pub const ALTERNATIVES: (&str, fn()) = ("alternatives", alternatives::measure);
 
-/// The group that the host's clock times.
-#[cfg(feature = "clock")]
-pub const CLOCK: fn() = clock::rows;
+/// All timed groups. The second is of the host's clock.
+pub const TIMED: &[(&str, fn())] = &[
+    BY_THE_CLOCK,
+    #[cfg(feature = "clock")]
+    ("clock", clock::rows),
+];
 
 /// Prints the count of a row.
 pub fn tell(key: &str, count: u64) {
     println!("bench {key} {count}");
-    sys::mark_row();
+    sys::mark::<{ sys::ROW }>();
 }

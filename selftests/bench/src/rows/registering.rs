@@ -3,7 +3,7 @@
 //! Registering and unregistering, and how the cost grows with the number of registrations.
 
 use super::{memory, processes, tell};
-use crate::events::{described, Request, Words, TRACING};
+use crate::events::{described, numbered, Request, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,16 +15,14 @@ const MANY: usize = 8000;
 
 const VERY_MANY: usize = 30_000;
 
-/// A file, and the requests of many events on it, with a bit in each word.
-fn requests_for(words: &Words, count: usize) -> (File, Vec<Request>) {
-    let requests = (0..count)
-        .map(|at| Request::new(&described(&format!("bench_{at}")), words, at))
-        .collect();
-    (events::data(), requests)
+/// The requests of these events, with a bit in each word.
+pub fn requests_for(words: &Words, events: Range<usize>) -> Vec<Request> {
+    let request = |(at, event)| Request::new(&numbered(event), words, at);
+    events.enumerate().map(request).collect()
 }
 
 /// The cost of each registration.
-fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
+pub fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
     let registered = requests.iter_mut().map(|request| {
         let (count, result) = count::of(|| request.register(file));
         assert_eq!(result, 0, "register");
@@ -33,7 +31,10 @@ fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
     registered.collect()
 }
 
-fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Request>) -> Vec<u64> {
+pub fn unregister_all<'a>(
+    file: &File,
+    requests: impl Iterator<Item = &'a mut Request>,
+) -> Vec<u64> {
     let unregistered = requests.map(|request| {
         let (count, result) = count::of(|| request.unregister(file));
         assert_eq!(result, 0, "unregister");
@@ -46,7 +47,7 @@ fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Reques
 /// registrations.
 pub fn first_and_last() {
     let words = Words::new(MANY);
-    let (file, mut requests) = requests_for(&words, MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..MANY));
 
     // All rows of one process, whose memory stays the same.
     processes::with("none");
@@ -103,7 +104,7 @@ pub fn memory() {
     let mut requests: Vec<Request> = (0..REGISTRATIONS + 2 * EVENTS)
         .map(|at| {
             let event = (at + 1).saturating_sub(REGISTRATIONS);
-            Request::new(&described(&format!("bench_{event}")), &words, at)
+            Request::new(&numbered(event), &words, at)
         })
         .collect();
     let taken_by = |requests: &mut [Request]| {
@@ -131,7 +132,7 @@ pub fn memory() {
 /// Measures closing a file, which ends its events.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
-    let (file, mut requests) = requests_for(&words, MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..MANY));
     register_all(&file, &mut requests);
     unregister_all(&file, requests.iter_mut());
     // Polling is rare, since it costs instructions.
@@ -178,23 +179,10 @@ fn register_thinly(file: &File, leaves: usize) -> Words {
 pub fn exits_with_thin_leaves() {
     let words = Words::new(1);
     let file = events::data();
-    let mut request = Request::new(&described("bench_thin"), &words, 0);
-    assert_eq!(request.register(&file), 0, "register");
+    Request::registered(&file, &described("bench_thin"), &words, 0);
     for leaves in [10_000, 20_000, 100_000] {
-        let (mut told, say) = sys::pipe();
-        let pid = sys::fork(|| {
-            let registered = std::panic::catch_unwind(|| register_thinly(&events::data(), leaves));
-            sys::write(&say, &[u8::from(registered.is_ok())]);
-            sys::pause();
-        });
-        let mut is_registered = [0];
-        told.read_exact(&mut is_registered)
-            .expect("a process that registers");
-        assert_eq!(is_registered, [1], "registering failed");
-        let count = count::all_tasks_to_the_end(|| {
-            sys::kill(pid);
-            sys::wait(pid).expect("wait");
-        });
+        let pid = sys::fork_with(|| register_thinly(&events::data(), leaves));
+        let count = count::all_tasks_to_the_end(|| sys::end(pid));
         tell(&format!("thin.{leaves}"), count);
     }
 }
@@ -204,14 +192,9 @@ pub fn the_last_of_very_many() {
     const LAST: usize = 1000;
     // Forked first, so that the child inherits no registrations.
     let (start, mut say_start) = sys::pipe();
-    let pid = sys::fork(|| {
-        let again = std::panic::catch_unwind(|| {
-            register_again(&start, VERY_MANY - LAST..VERY_MANY);
-        });
-        sys::exit_now(i32::from(again.is_err()));
-    });
+    let pid = sys::fork(|| register_again(&start, VERY_MANY - LAST..VERY_MANY));
     let words = Words::new(VERY_MANY);
-    let (file, mut requests) = requests_for(&words, VERY_MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..VERY_MANY));
     let mut last = 0;
     for some in requests.chunks_mut(LAST) {
         last = count::mean(&register_all(&file, some));
@@ -220,7 +203,7 @@ pub fn the_last_of_very_many() {
     }
     tell("register.30000", last);
     say_start.write_all(&[1]).expect("start the other process");
-    assert_eq!(sys::wait(pid).expect("wait"), 0, "registering again");
+    sys::wait_for_success(pid);
 }
 
 /// Waits for the start, then registers these existing events, with a bit each.
@@ -228,13 +211,7 @@ fn register_again(mut start: &File, events: Range<usize>) {
     start.read_exact(&mut [0]).expect("wait for the start");
     sys::run_first();
     let words = Words::new(events.len());
-    let file = events::data();
-    let mut requests: Vec<Request> = events
-        .enumerate()
-        .map(|(at, event)| Request::new(&described(&format!("bench_{event}")), &words, at))
-        .collect();
-    tell(
-        "again.30000",
-        count::mean(&register_all(&file, &mut requests)),
-    );
+    let (file, mut requests) = (events::data(), requests_for(&words, events));
+    let counts = register_all(&file, &mut requests);
+    tell("again.30000", count::mean(&counts));
 }

@@ -4,10 +4,10 @@
 //! to record.
 
 use super::tell;
-use crate::attach::{Perf, Uprobe};
+use crate::attach::{Perf, Probe};
 use crate::events::{described, set, Group, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::iter;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -32,8 +32,7 @@ impl Writer {
     /// An event on this file.
     fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
-        let mut request = Request::new(description, &words, 0);
-        assert_eq!(request.register(&file), 0, "register");
+        let request = Request::registered(&file, description, &words, 0);
         Writer {
             name: name.into(),
             record: [&request.index().to_ne_bytes(), payload].concat(),
@@ -125,6 +124,8 @@ impl Writer {
 
     /// The median cost of a writev of so many parts: the index, and about equal parts of the
     /// payload.
+    // The count must not depend on the code of the caller.
+    #[inline(never)]
     fn written_in(&self, count: usize) -> u64 {
         let length = self.record.len() as isize;
         let (index, payload) = self.record.split_at(4);
@@ -134,6 +135,15 @@ impl Writer {
         count::median(TIMES, || {
             assert_eq!(sys::writev_parts(&self.file, &parts), length)
         })
+    }
+
+    /// Runs `measure` while ftrace has the event enabled.
+    pub fn in_ftrace<T>(&self, measure: impl FnOnce(&Writer) -> T) -> T {
+        let ftrace = Switch::new(&self.name);
+        ftrace.turn(true);
+        let measured = measure(self);
+        ftrace.turn(false);
+        measured
     }
 
     /// Unregisters the event, and waits until it is gone.
@@ -151,8 +161,7 @@ impl Writer {
 /// The cost of the system call and the file layer alone.
 pub fn nothing() {
     tell("call", count::median(TIMES, sys::getppid));
-    let null = OpenOptions::new().write(true).open("/dev/null");
-    let null = null.expect("open /dev/null");
+    let null = sys::open_to_write("/dev/null");
     tell(
         "null.write",
         count::median(TIMES, || {
@@ -210,20 +219,18 @@ pub fn numbers() {
 /// no thread waits for another, and a shared file costs each the same as on many.
 pub fn threads() {
     let writer = Writer::of_numbers(None);
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    for count in [2, 4] {
-        let costs = thread::scope(|scope| {
-            let threads: Vec<_> = (0..count)
-                .map(|_| scope.spawn(|| writer.write_then(thread::yield_now)))
-                .collect();
-            let costs = threads.into_iter().map(|thread| thread.join());
-            costs.map(|cost| cost.expect("a thread")).collect()
-        });
-        tell(&format!("threads.{count}"), count::median_of(costs));
-    }
-    ftrace.turn(false);
-    drop(ftrace);
+    writer.in_ftrace(|writer| {
+        for count in [2, 4] {
+            let costs = thread::scope(|scope| {
+                let threads: Vec<_> = (0..count)
+                    .map(|_| scope.spawn(|| writer.write_then(thread::yield_now)))
+                    .collect();
+                let costs = threads.into_iter().map(|thread| thread.join());
+                costs.map(|cost| cost.expect("a thread")).collect()
+            });
+            tell(&format!("threads.{count}"), count::median_of(costs));
+        }
+    });
     writer.end();
 }
 
@@ -343,10 +350,7 @@ pub fn long_to_perf() {
 /// Measures trace_marker, trace_marker_raw and a uprobe.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(format!("{TRACING}/{name}"));
-        let file = file.expect("open a marker");
+        let file = sys::open_to_write(&format!("{TRACING}/{name}"));
         tell(
             name,
             count::median(TIMES, || {
@@ -354,6 +358,6 @@ pub fn instead() {
             }),
         );
     }
-    let probe = Uprobe::new();
-    tell("uprobe", count::median(TIMES, || probe.hit()));
+    let _probe = Probe::on_function();
+    tell("uprobe", count::median(TIMES, Probe::hit));
 }
