@@ -6,7 +6,6 @@ use crate::properties::config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::collections::BTreeSet;
 use user_events_schema::{
     Errno,
     Error,
@@ -41,13 +40,6 @@ fn set_names(any_names: bool) -> GroupLine<'static> {
         ..GroupOptions::default()
     };
     GroupLine::Set(name(b"web"), options)
-}
-
-#[test]
-fn errors_are_einval() {
-    for error in [Error::GroupLine, Error::GroupName] {
-        assert_eq!(error.errno(), Errno::Inval);
-    }
 }
 
 #[test]
@@ -128,18 +120,6 @@ fn every_byte_of_a_name() {
         ] {
             assert_eq!(GroupName::new(&name).is_ok(), good, "byte {byte:#x}");
         }
-    }
-}
-
-#[test]
-fn every_length_of_a_name() {
-    for length in 0..100 {
-        let good = (1..=32).contains(&length);
-        assert_eq!(
-            GroupName::new(&vec![b'x'; length]).is_ok(),
-            good,
-            "{length}"
-        );
     }
 }
 
@@ -437,49 +417,5 @@ proptest! {
         if let Err(error) = got {
             prop_assert_eq!(error.errno(), Errno::Inval);
         }
-    }
-
-    #[test]
-    fn a_comment_changes_nothing(line in any_line(), comment in vec(any::<u8>(), 0..20)) {
-        let commented = [&line[..], b"#", &comment].concat();
-        prop_assert_eq!(GroupLine::parse(&commented), GroupLine::parse(&line));
-    }
-
-    /// A listed line makes the same group again.
-    #[test]
-    fn listings_make_the_group_again(line in any_line()) {
-        if let Ok(GroupLine::Set(name, options)) = GroupLine::parse(&line) {
-            let limits = options.over(GroupLimits::DEFAULT);
-            let mut listed = format!("g:{} events={}", name.bytes().escape_ascii(), limits.events);
-            if limits.bytes_per_second != 0 {
-                listed.push_str(&format!(" bytes_per_second={}", limits.bytes_per_second));
-            }
-            if limits.any_names {
-                listed.push_str(" names=any");
-            }
-            listed.push_str(" # 3 events, 2 used, 1 open files");
-            let again = GroupLine::parse(listed.as_bytes());
-            let Ok(GroupLine::Set(again_name, again)) = again else {
-                panic!("{listed:?}: {again:?}");
-            };
-            prop_assert_eq!(again_name, name);
-            prop_assert_eq!(again.over(GroupLimits::DEFAULT), limits);
-        }
-    }
-
-    /// No two groups, including the first, share a system.
-    #[test]
-    fn systems_are_not_mixed_up(names in vec("[ab_]{0,2}(_multi|multi)?[ab_]{0,1}", 2..20)) {
-        let names: BTreeSet<_> = names
-            .into_iter()
-            .filter(|name| GroupName::new(name.as_bytes()).is_ok())
-            .collect();
-        let groups = names.iter().map(|name| format!("user_events_{name}"));
-        let groups: Vec<_> = ["user_events".to_string()].into_iter().chain(groups).collect();
-        let systems: BTreeSet<_> = groups
-            .iter()
-            .flat_map(|group| [group.clone(), format!("{group}_multi")])
-            .collect();
-        prop_assert_eq!(systems.len(), 2 * groups.len());
     }
 }
