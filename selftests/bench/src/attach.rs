@@ -56,7 +56,7 @@ impl Perf {
     /// Opens a perf event with a ring for its samples.
     pub fn sample(name: &str) -> Perf {
         let mut perf = Perf::new(name);
-        perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING).expect("the ring"));
+        perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING, 0).expect("the ring"));
         perf
     }
 

@@ -156,10 +156,8 @@ fn module_itself(module: &File) {
 fn tell_symbols() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
     for line in symbols.lines() {
-        let mut words = line.split_whitespace();
-        if let (Some(address), Some("t" | "T"), Some(name)) =
-            (words.next(), words.next(), words.next())
-        {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [address, "t" | "T", name, ..] = words[..] {
             println!("sym {address} {name}");
         }
     }

@@ -225,20 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_which_c_is_cheaper_are_all_quoted() {
-        let text = r#"[
-            {"key": "filter.write", "c": 1000, "ours": 1001, "ratio": 1.0010},
-            {"key": "hist.write", "c": 1000, "ours": 999, "ratio": 0.9990}
-        ]"#;
-        let text = quoted(&Table::parse(text).expect("a table"));
-        assert!(
-            text.contains("a filter drops it | 1000 | 1001 | 1.001"),
-            "{text}"
-        );
-        assert!(!text.contains("hist"), "{text}");
-    }
-
-    #[test]
     fn no_quoted_line_is_too_long() {
         let kept = Table::read(KEPT).expect("the figures that are kept");
         let text = quoted(&kept) + &alternatives::quoted(&kept.alternatives);
@@ -252,17 +238,21 @@ mod tests {
     }
 
     #[test]
-    fn what_c_does_more_often_in_a_second_is_quoted() {
+    fn rows_in_which_c_is_cheaper_are_all_quoted() {
         let text = r#"[
+            {"key": "filter.write", "c": 1000, "ours": 1001, "ratio": 1.0010},
+            {"key": "hist.write", "c": 1000, "ours": 999, "ratio": 0.9990}
             {"timed": "writers.1", "c": 1000, "ours": 1100, "ratio": 1.1000},
             {"timed": "writers.2", "c": 1000, "ours": 900, "ratio": 0.9000}
         ]"#;
         let text = quoted(&Table::parse(text).expect("a table"));
-        assert!(
-            text.contains("   two writers | 1000 | 900 | 0.900 |"),
-            "{text}"
-        );
-        assert!(!text.contains("1100"), "{text}");
+        for line in [
+            "a filter drops it | 1000 | 1001 | 1.001",
+            "   two writers | 1000 | 900 | 0.900 |",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("hist") && !text.contains("1100"), "{text}");
     }
 
     #[test]
@@ -273,10 +263,13 @@ mod tests {
         let now = with_quoted(&page, &Table::parse(table).expect("a table"));
         let now = now.expect("a place");
         assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
-        assert!(now.contains(" | 2000 | 300 | 0.150 |"), "{now}");
-        let has_alternatives =
-            now.contains("   LTTng-UST |  | 1057 |  |  | 1052 |\n") && now.contains("\nc\n");
-        assert!(has_alternatives && !now.contains("older"), "{now}");
+        for line in [
+            " | 2000 | 300 | 0.150 |",
+            "   LTTng-UST |  | 1057 |  |  | 1052 |\n",
+            "\nc\n",
+        ] {
+            assert!(now.contains(line), "{line}: {now}");
+        }
         let half = format!("{BEGIN}{END}");
         assert!(with_quoted(&half, &Table::default()).is_err());
         assert!(with_quoted("no place", &Table::default()).is_err());

@@ -157,12 +157,6 @@ pub fn write(file: &File, bytes: &[u8]) -> isize {
     unsafe { libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// Closes a file.
-#[inline]
-pub fn close(file: File) {
-    drop(file);
-}
-
 /// Forks. The child, which has this thread only, runs `child` and ends, with status 1 if that
 /// panics.
 #[inline]
@@ -431,13 +425,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Maps the start of a file.
-    pub fn of_file(file: &File, length: usize) -> io::Result<Shared> {
-        Shared::of_file_at(file, length, 0)
-    }
-
-    /// Maps this offset of a file.
-    fn of_file_at(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
+    /// Maps a file from this offset on.
+    pub fn of_file(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: The kernel chooses an unused address.
         let start = unsafe {
@@ -516,9 +505,9 @@ impl Uring {
         })?;
         let completions = params[25] as usize;
         let length = completions + COMPLETION_SIZE * params[1] as usize;
-        let rings = Shared::of_file(&file, length)?;
+        let rings = Shared::of_file(&file, length, 0)?;
         let submissions =
-            Shared::of_file_at(&file, SUBMISSION_SIZE * entries as usize, IORING_OFF_SQES)?;
+            Shared::of_file(&file, SUBMISSION_SIZE * entries as usize, IORING_OFF_SQES)?;
         Ok(Uring {
             submission_tail: params[11] as usize,
             completion_head: params[20] as usize,

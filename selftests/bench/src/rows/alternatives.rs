@@ -31,47 +31,44 @@ pub const PAYLOADS: &[&str] = &["12", "100"];
 /// The key of rows without a consumer.
 pub const OFF: &str = "off";
 
-const fn way(key: &'static str, text: &'static str, off: Option<&'static str>) -> Way {
+const fn way(key: &'static str, text: &'static str) -> Way {
     Way {
         key,
         text,
-        off,
+        off: None,
         payloads: PAYLOADS,
+    }
+}
+
+impl Way {
+    /// The key of a row of this way.
+    pub fn row(&self, what: &str) -> String {
+        format!("{}.{what}", self.key)
+    }
+
+    const fn off(mut self, off: &'static str) -> Way {
+        self.off = Some(off);
+        self
+    }
+
+    const fn only(mut self, payloads: &'static [&'static str]) -> Way {
+        self.payloads = payloads;
+        self
     }
 }
 
 /// This module is the first.
 pub const WAYS: &[Way] = &[
-    way(
-        OURS,
-        "user_events, this module",
-        Some("a test of the event's bit"),
-    ),
-    way(
-        "lttng",
-        "LTTng-UST",
-        Some("a test of the tracepoint's state"),
-    ),
-    Way {
-        payloads: &["100"],
-        ..way("lttng-bytes", "LTTng-UST, the string as a sequence", None)
-    },
-    way("call", "USDT, the 10-byte nop", Some("the nop")),
-    way("trap", "USDT, the 1-byte nop", Some("the nop")),
-    Way {
-        payloads: &[],
-        ..way(
-            "semaphore",
-            "USDT with a semaphore",
-            Some("a test of the semaphore"),
-        )
-    },
-    way(
-        "marker",
-        "trace_marker",
-        Some("a write that fails, tracing is off"),
-    ),
-    way("marker-raw", "trace_marker_raw", None),
+    way(OURS, "user_events, this module").off("a test of the event's bit"),
+    way("lttng", "LTTng-UST").off("a test of the tracepoint's state"),
+    way("lttng-bytes", "LTTng-UST, the string as a sequence").only(&["100"]),
+    way("call", "USDT, the 10-byte nop").off("the nop"),
+    way("trap", "USDT, the 1-byte nop").off("the nop"),
+    way("semaphore", "USDT with a semaphore")
+        .off("a test of the semaphore")
+        .only(&[]),
+    way("marker", "trace_marker").off("a write that fails, tracing is off"),
+    way("marker-raw", "trace_marker_raw"),
 ];
 
 /// The way whose rows are judged.
@@ -96,13 +93,6 @@ pub const EXPERIMENTS: &[(&str, &str)] = &[
     ("uring.16", "io_uring, 16 records in a call, each"),
     ("uring.128", "io_uring, 128 records in a call, each"),
 ];
-
-impl Way {
-    /// The key of a row of this way.
-    pub fn row(&self, what: &str) -> String {
-        format!("{}.{what}", self.key)
-    }
-}
 
 /// The keys of all rows.
 pub fn keys() -> Vec<String> {

@@ -79,7 +79,7 @@ pub fn first_and_last() {
         assert_eq!(requests[at].register(&file), 0, "register again");
     }
     count::settle();
-    tell("close.8000", count::of(|| sys::close(file)).0);
+    tell("close.8000", count::of(|| drop(file)).0);
 }
 
 /// The memory of a trace instance for all events, which is the trace core's minimum for each.
@@ -139,7 +139,7 @@ pub fn close_of_the_last_user() {
     const INTERVAL: Duration = Duration::from_millis(100);
     count::settle();
     let start = count::busy();
-    let close = count::of(|| sys::close(file)).0;
+    let close = count::of(|| drop(file)).0;
     let looked = events::wait_until_none_by(INTERVAL);
     let end = count::busy();
     // The cost of as many polls alone, with the timer's ticks meanwhile.
