@@ -119,14 +119,11 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     for row in rows.iter().filter(|row| table.has(row.group)) {
         for limit in row.limits {
             // A limit is skipped if its base is not in a measured group.
-            let of_group = match limit {
-                Limit::OfC(_) => Some(row.group),
-                Limit::OfOurs(of, _) => {
-                    let of = rows.iter().find(|row| row.key == *of);
-                    of.map(|row| row.group)
-                }
+            let base = match limit {
+                Limit::OfC(_) => Some(row),
+                Limit::OfOurs(of, _) => rows.iter().find(|row| row.key == *of),
             };
-            if of_group.is_none_or(|group| table.has(group)) {
+            if base.is_none_or(|row| table.has(row.group)) {
                 verdict.add(limit_of(table, row, *limit, exceeded));
             }
         }
@@ -142,10 +139,8 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     }
     // Each listed limit must exist.
     for entry in exceeded {
-        let is_of_a_row = rows
-            .iter()
-            .any(|row| row.key == entry.row && row.limits.contains(&entry.limit));
-        if !is_of_a_row {
+        let is_of = |row: &Row| row.key == entry.row && row.limits.contains(&entry.limit);
+        if !rows.iter().any(is_of) {
             let text = entry.limit.text();
             verdict.add(Some(format!("no such limit: {}, {text}", entry.row)));
         }
@@ -173,12 +168,9 @@ fn by_unused(table: &Table) -> Verdict {
 fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -> bool {
     // Floors are used only if both figures have one.
     let is_known = now.floor.is_some() && kept.floor.is_some();
-    let part = |figure: &Figure| match is_known {
-        true => *figure,
-        false => Figure {
-            floor: None,
-            ..*figure
-        },
+    let part = |figure: &Figure| Figure {
+        floor: figure.floor.filter(|_| is_known),
+        ..*figure
     };
     let (now, kept) = (part(now), part(kept));
     let own = kept.own_part() as f64 * (OWN - 1.0);
@@ -260,18 +252,16 @@ pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
 pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
     let now = Table::read(now)?;
     let mut verdicts = vec![by_limits(&now, ROWS, EXCEEDED), by_unused(&now)];
-    if let Some(kept) = kept {
-        let kept = Table::read(kept)?;
-        if !now.is_of_the_kernel_of(&kept) {
+    let kept = kept.map(Table::read).transpose()?;
+    if let Some(kept) = &kept {
+        if !now.is_of_the_kernel_of(kept) {
             println!(
                 "The figures that were kept are of other kernels: a ratio allows for a count."
             );
         }
-        verdicts.push(by_kept(&now, &kept, ROWS));
-        verdicts.push(alternatives::by_kept(&now, Some(&kept)));
-    } else {
-        verdicts.push(alternatives::by_kept(&now, None));
+        verdicts.push(by_kept(&now, kept, ROWS));
     }
+    verdicts.push(alternatives::by_kept(&now, kept.as_ref()));
     let passed: usize = verdicts.iter().map(|verdict| verdict.passed).sum();
     let failures: Vec<&String> = verdicts.iter().flat_map(|one| &one.failures).collect();
     for failure in &failures {
