@@ -5,10 +5,7 @@
 use super::*;
 use crate::{
     check,
-    lists::{
-        List,
-        ACCESSORS, //
-    }, //
+    lists::ACCESSORS, //
 };
 
 const NOTHING: Allowed = Allowed {
@@ -25,6 +22,17 @@ const OF_C: Allowed = Allowed {
     c_implementation: true,
     ..NOTHING
 };
+
+/// The kinds of kernels and runs.
+const EACH: [Allowed; 4] = [
+    NOTHING,
+    FAULTS,
+    OF_C,
+    Allowed {
+        injected_faults: true,
+        c_implementation: true,
+    },
+];
 
 /// A clean log, with all lines that are always allowed.
 const CLEAN: &str = "[    0.000000] Linux version 7
@@ -92,20 +100,9 @@ fn assert_clean(text: &str, allowed: Allowed) {
     assert_eq!(found_of(text, allowed), [""; 0], "{text}");
 }
 
-/// The kinds of kernels and runs.
-fn each_allowed() -> impl Iterator<Item = Allowed> {
-    let choices = [false, true].into_iter();
-    choices.flat_map(|injected_faults| {
-        [false, true].map(|c_implementation| Allowed {
-            injected_faults,
-            c_implementation,
-        })
-    })
-}
-
 #[test]
 fn a_clean_log_is_clean() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(found("", allowed), [""; 0]);
     }
 }
@@ -274,7 +271,7 @@ fn an_empty_log_is_not_clean() {
 
 #[test]
 fn lost_lines_are_a_report() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(
             unexpected(&["one", LOST, "two"], allowed, "", Extent::Part),
             [1]
@@ -285,42 +282,46 @@ fn lost_lines_are_a_report() {
     assert_eq!(unexpected(&report, NOTHING, "", Extent::Part), [1]);
 }
 
+const LIMIT_IS_REACHED: &str = "[    2.000000] one invoked oom-killer: two\n";
+const STACK: &str = "[    2.000001] Call Trace:\n";
+
 #[test]
 fn a_stack_is_explained_once() {
-    let limit = "[    2.000000] one invoked oom-killer: two\n";
-    let stack = "[    2.000001] Call Trace:\n";
-    assert_eq!(found(stack, NOTHING), ["Call Trace:"]);
-    assert_eq!(found(&format!("{limit}{stack}"), NOTHING), [""; 0]);
-    assert_eq!(
-        found(&format!("{limit}{stack}{stack}"), NOTHING),
-        ["Call Trace:"]
-    );
-    // Lines between the two are judged, and explain the stack.
-    assert_eq!(
-        found(&format!("{limit}[    2.000000] Oops\n{stack}"), NOTHING),
-        ["Oops", "Call Trace:"]
-    );
+    let oops = "[    2.000000] Oops\n";
+    for (lines, expected) in [
+        (&[STACK][..], &["Call Trace:"][..]),
+        (&[LIMIT_IS_REACHED, STACK], &[]),
+        (&[LIMIT_IS_REACHED, STACK, STACK], &["Call Trace:"]),
+        // Lines between the two are judged, and explain the stack.
+        (&[LIMIT_IS_REACHED, oops, STACK], &["Oops", "Call Trace:"]),
+    ] {
+        assert_eq!(found(&lines.concat(), NOTHING), expected, "{lines:?}");
+    }
 }
 
-/// Only a few lines lie between an allowed line and its stack.
+/// Only a few lines lie between an allowed line and its stack. A dump of registers takes more.
 #[test]
 fn a_stack_is_explained_near_by() {
-    let limit = "[    2.000000] one invoked oom-killer: two\n";
-    let stack = "[    2.000001] Call Trace:\n";
-    let log = |count: usize| format!("{limit}{}{stack}", "one\n".repeat(count));
-    assert_eq!(found(&log(5), NOTHING), [""; 0]);
-    for count in [BEFORE_STACK, 64 * BEFORE_STACK] {
-        assert_eq!(found(&log(count), NOTHING), ["Call Trace:"], "{count}");
-    }
-    // A dump of registers takes more lines.
-    for warning in [
-        "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2",
+    for (line, allowed, near, far) in [
+        (LIMIT_IS_REACHED, NOTHING, 5, BEFORE_STACK),
+        (LIMIT_IS_REACHED, NOTHING, 5, 64 * BEFORE_STACK),
+        (
+            "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2\n",
+            FAULTS,
+            20,
+            REGISTERS,
+        ),
         // 6.12
-        "WARNING: CPU: 0 PID: 1 at kernel/trace/trace_events.c:1 event_define_fields+0x1/0x2",
+        (
+            "WARNING: CPU: 0 PID: 1 at kernel/trace/trace_events.c:1 event_define_fields+0x1/0x2\n",
+            FAULTS,
+            20,
+            REGISTERS,
+        ),
     ] {
-        let log = |count: usize| format!("{warning}\n{}{stack}", "one\n".repeat(count));
-        assert_eq!(found(&log(20), FAULTS), [""; 0]);
-        assert_eq!(found(&log(REGISTERS), FAULTS), ["Call Trace:"]);
+        let log = |count: usize| format!("{line}{}{STACK}", "one\n".repeat(count));
+        assert_eq!(found(&log(near), allowed), [""; 0], "{line}");
+        assert_eq!(found(&log(far), allowed), ["Call Trace:"], "{line}");
     }
 }
 
@@ -440,25 +441,14 @@ fn a_race_of_the_module_is_a_report() {
     ] {
         assert_eq!(found(&race(first, second), NOTHING), [TITLE], "{first:?}");
     }
-}
-
-#[test]
-fn each_accessor_is_one_on_behalf_of_its_caller() {
+    // Each accessor is one on behalf of its caller, if it is the first frame.
     for entry in ACCESSORS.entries() {
         let frame = format!("{}+0x1/0x2", entry.trim_start());
-        assert_eq!(
-            found(&race(&[&frame, OURS], &[OTHER]), NOTHING),
-            [TITLE],
-            "{entry}"
-        );
-        // Only the caller of an accessor in the first frame counts.
-        for stack in [
-            &[&frame, OTHER, OURS][..],
-            &[OTHER, &frame, OURS],
-            &[&frame],
-        ] {
-            assert_eq!(found(&race(stack, &[OTHER]), NOTHING), [""; 0], "{entry}");
-        }
+        let found_in = |stack: &[&str]| found(&race(stack, &[OTHER]), NOTHING);
+        assert_eq!(found_in(&[&frame, OURS]), [TITLE], "{entry}");
+        assert_eq!(found_in(&[&frame, OTHER, OURS]), [""; 0], "{entry}");
+        assert_eq!(found_in(&[OTHER, &frame, OURS]), [""; 0], "{entry}");
+        assert_eq!(found_in(&[&frame]), [""; 0], "{entry}");
     }
 }
 
@@ -572,7 +562,7 @@ fn what_follows_a_race_of_the_kernels_own_is_judged() {
 /// Options that allow errors do not allow races.
 #[test]
 fn races_are_judged_alike_everywhere() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(found(&race(&[OURS], &[]), allowed), [TITLE]);
         assert_eq!(found(&race(&[], &[]), allowed), [""; 0]);
     }
@@ -580,11 +570,8 @@ fn races_are_judged_alike_everywhere() {
 
 #[test]
 fn no_entry_of_reports_is_hidden_by_another() {
-    let hides = |list: List, entry: &str| {
-        let others = list.entries().filter(|other| *other != entry);
-        others.into_iter().any(|other| entry.contains(other))
-    };
     for entry in REPORTS.entries() {
-        assert!(!hides(REPORTS, entry), "{entry}");
+        let mut others = REPORTS.entries().filter(|other| *other != entry);
+        assert!(!others.any(|other| entry.contains(other)), "{entry}");
     }
 }
