@@ -101,13 +101,11 @@ impl Perf {
         ring.long(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    /// Returns the number of lost samples.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// Whether the probe is enabled.
 const ENABLE: &str = "/sys/kernel/tracing/events/bench/probe/enable";
 
 /// A function that does nothing with its argument.

@@ -112,7 +112,6 @@ impl Words {
         &self.0[at]
     }
 
-    /// Whether the bit is set.
     pub fn is_set(&self, at: usize) -> bool {
         self.0[at].load(Ordering::Relaxed) & 1 == 1
     }
@@ -187,7 +186,6 @@ pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
 
-/// Describes one of many such events.
 pub fn numbered(number: usize) -> String {
     described(&format!("bench_{number}"))
 }
@@ -202,7 +200,6 @@ pub fn path(name: &str, file: &str) -> String {
     format!("{TRACING}/events/{system}{name}/{file}")
 }
 
-/// Writes to a file of an event.
 pub fn set(name: &str, file: &str, value: &str) {
     fs::write(path(name, file), value)
         .unwrap_or_else(|error| panic!("{value} to {file} of {name}: {error}"));
@@ -216,7 +213,6 @@ impl Switch {
         Switch(sys::open_to_write(&path(name, "enable")))
     }
 
-    /// Switches the event on or off.
     pub fn turn(&self, on: bool) {
         let written = sys::write(&self.0, if on { b"1" } else { b"0" });
         assert_eq!(written, 1, "turning an event on or off");

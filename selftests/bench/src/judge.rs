@@ -113,7 +113,6 @@ fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Op
     }
 }
 
-/// Judges by the limits.
 pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict {
     let mut verdict = Verdict::default();
     for row in rows.iter().filter(|row| table.has(row.group)) {
@@ -198,7 +197,6 @@ fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -
     has_grown && by_ratio
 }
 
-/// The text of a figure.
 fn shown(figure: &Figure) -> String {
     match figure.floor {
         Some(_) => format!("{} ({} its own)", figure.ours, figure.own_part()),
@@ -232,7 +230,6 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     }
 }
 
-/// Judges by the stored figures.
 pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
     let mut verdict = Verdict::default();
     let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);

@@ -47,7 +47,6 @@ fn group(measure: fn()) {
     }));
 }
 
-/// Loads the module, if this machine has it.
 fn load_if_there() {
     if let Ok(module) = File::open(MODULE) {
         sys::load_module(&module);

@@ -24,13 +24,11 @@ const MAX_COLUMNS: usize = 100;
 /// C counts as cheaper from this ratio on, in the table's precision.
 const DEARER: f64 = 1.0005;
 
-/// Footnote of rows that are mostly a copy.
 const COPY: &str = "
 [1] Mostly a copy, counted on a processor without ``ERMS`` and ``FSRM``, where the kernel copies by
 eight bytes; others copy by the line: no ratio of times.
 ";
 
-/// Footnote of timed rows that are mostly a copy.
 const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
@@ -65,7 +63,6 @@ pub fn table_head(cells: &[&str]) -> String {
     format!(".. csv-table::\n   :header-rows: 1\n   :delim: |\n\n   {head}\n")
 }
 
-/// The quoted rows of a table.
 fn quoted(table: &Table) -> String {
     let (mut quoted, mut dearer, mut slower) = (String::new(), String::new(), String::new());
     for (row, what) in in_full() {
@@ -144,7 +141,6 @@ fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-/// The charts of a table, by their names.
 fn charts(table: &Table) -> [(&'static str, String); 3] {
     let ratios = in_full().into_iter().filter_map(|(row, what)| {
         let ratio = table.figures.get(row.key)?.ratio()?;

@@ -55,7 +55,6 @@ impl<'a> Symbols<'a> {
         Symbols(symbols.collect())
     }
 
-    /// Returns the function at an address.
     fn at(&self, address: &str) -> &'a str {
         let address = u64::from_str_radix(address, 16).unwrap_or(0);
         let below = self.0.range(..=address).next_back();

@@ -34,14 +34,12 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Reads the output of a machine.
     fn read(&mut self, path: &str) -> Result<(), String> {
         let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         let read = self.add(&String::from_utf8_lossy(&text));
         read.map_err(|why| format!("{path}: {why}"))
     }
 
-    /// Adds an output.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let lines = text
             .lines()
@@ -100,7 +98,6 @@ impl Counts {
     }
 }
 
-/// All figures.
 fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Table, String> {
     let mut table = Table {
         kernel: Some(kernel.into()),
@@ -227,7 +224,6 @@ fn without_c(table: &Table, text: &mut String) {
     }
 }
 
-/// The exceeded limits, with reasons.
 fn excused(table: &Table, text: &mut String) {
     let is_measured = |entry: &&Exceeded| table.figures.contains_key(entry.row);
     let measured: Vec<_> = EXCEEDED.iter().filter(is_measured).collect();
@@ -244,7 +240,6 @@ fn excused(table: &Table, text: &mut String) {
     }
 }
 
-/// The part for programs that do not use user_events.
 fn unused(table: &Table, text: &mut String) {
     let _ = writeln!(
         text,
@@ -268,7 +263,6 @@ fn unused(table: &Table, text: &mut String) {
     }
 }
 
-/// The timed part.
 fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
     let _ = writeln!(
         text,

@@ -94,7 +94,6 @@ impl ProbePlace {
     pub const LONG: ProbePlace = ProbePlace(bench_probe_long);
     pub const BEHIND_SEMAPHORE: ProbePlace = ProbePlace(bench_probe_behind_semaphore);
 
-    /// The address of the instruction.
     pub fn address(self) -> usize {
         self.0 as usize
     }
@@ -257,7 +256,6 @@ pub fn cpu_time_of(pid: i32) -> u64 {
     nanoseconds(clock)
 }
 
-/// Ends the process at once.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
     unsafe { libc::_exit(code) }
@@ -288,7 +286,6 @@ pub fn pipe() -> (File, File) {
     unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) }
 }
 
-/// Opens an existing file to write.
 pub fn open_to_write(path: &str) -> File {
     let file = OpenOptions::new().write(true).open(path);
     file.unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -309,7 +306,6 @@ pub fn mount(kind: &CStr, place: &CStr) {
     check(ret.into()).unwrap_or_else(|error| panic!("mount {place:?}: {error}"));
 }
 
-/// Loads a module.
 pub fn load_module(file: &File) {
     // SAFETY: The parameters are an empty C string.
     let ret = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
@@ -323,7 +319,6 @@ pub fn unload_module(name: &CStr) {
     check(ret).expect("unload the module");
 }
 
-/// Turns the machine off.
 pub fn power_off() -> ! {
     // SAFETY: Takes a number.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };
@@ -564,7 +559,6 @@ impl Uring {
         assert_eq!(submitted, self.entries.into(), "io_uring_enter");
     }
 
-    /// The result of each entry.
     pub fn results(&self) -> Vec<i32> {
         let mut head = self.rings.int(self.completion_head).load(Ordering::Relaxed);
         let tail = self.rings.int(self.completion_tail).load(Ordering::Acquire);

@@ -55,7 +55,6 @@ pub fn tap(output: &str, ended_well: bool, may_skip: bool) -> Sum {
     Sum { passed, failed }
 }
 
-/// Returns the number at the start of a result.
 fn number(result: &str) -> Option<usize> {
     result.split(' ').next()?.parse().ok()
 }

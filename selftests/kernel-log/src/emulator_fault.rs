@@ -24,7 +24,6 @@ const REPORTS: [&str; 8] = [
 /// The report that may be the emulator's fault.
 const BREAKPOINT: &str = "Oops: int3: 0000";
 
-/// RCU's messages about a stall.
 const STALLS: [&str; 2] = ["detected stalls on CPUs", "self-detected stall on CPU"];
 
 /// Printed to the kernel's log by `selftests/machine/vm` before the module is loaded.

@@ -15,13 +15,11 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-/// A way to record.
 pub struct Way {
     pub key: &'static str,
     pub text: &'static str,
     /// The program's work with nothing attached.
     pub off: Option<&'static str>,
-    /// The measured payloads.
     pub payloads: &'static [&'static str],
 }
 
@@ -94,7 +92,6 @@ pub const EXPERIMENTS: &[(&str, &str)] = &[
     ("uring.128", "io_uring, 128 records in a call, each"),
 ];
 
-/// The keys of all rows.
 pub fn keys() -> Vec<String> {
     let of_way = |way: &'static Way| {
         let off = way.off.map(|_| OFF);
@@ -107,7 +104,6 @@ pub fn keys() -> Vec<String> {
 
 const NUMBERS: [u64; 3] = [1, 2, 3];
 
-/// A string of 100 bytes with its NUL.
 const TEXT: &[u8; 100] = &{
     let mut text = [b'x'; 100];
     text[99] = 0;
@@ -130,7 +126,6 @@ fn user_events() {
     tell("user_events.100", recorded(Writer::of_string(TEXT.len())));
 }
 
-/// The median cost of a write to ftrace.
 fn recorded(writer: Writer) -> u64 {
     let count = writer.in_ftrace(Writer::write);
     writer.end();
@@ -234,7 +229,6 @@ fn rings() {
     writer.end();
 }
 
-/// Runs a program to its end.
 fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program)
         .args(arguments)

@@ -12,7 +12,6 @@ use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// The module that makes the calls.
 const CALLER: &str = "/clock.ko";
 
 /// Any number of an ioctl that the VFS does not handle itself.
@@ -30,7 +29,6 @@ const FEW_SAMPLES: usize = 3000;
 const LENGTHS: &[usize] = &[100, 1000, 4000];
 const LARGE: usize = 500_000;
 
-/// Duration of concurrent writing.
 const TIME: Duration = Duration::from_millis(1500);
 
 /// `enum call` of clock.c
@@ -100,7 +98,6 @@ impl Calls<'_> {
     }
 }
 
-/// Prints rows.
 struct Clock {
     caller: File,
     /// Ticks of the time stamp counter in a microsecond.

@@ -13,13 +13,10 @@ use crate::{count, events, sys};
 use std::fs::File;
 use std::io::Read;
 
-/// Number of other groups.
 const OTHERS: usize = 1000;
 
-/// Name of the measured group.
 const NAME: &str = "bench";
 
-/// Writes, registering and unregistering in a group.
 pub fn in_one() {
     let group = Group::new(NAME, "");
     let writer = Writer::of_numbers(Some(&group));
@@ -147,7 +144,6 @@ impl Others {
     }
 }
 
-/// Registering in a group.
 fn register(group: &Group) -> u64 {
     let file = group.data();
     let words = Words::new(EVENTS);
@@ -157,7 +153,6 @@ fn register(group: &Group) -> u64 {
     count::median_of(counts)
 }
 
-/// Writes and registering in a group beside many others.
 pub fn beside_others() {
     let mut others = Others::new();
     let group = Group::new(NAME, "");
@@ -171,7 +166,6 @@ pub fn beside_others() {
     others.end();
 }
 
-/// Enabling and disabling an event of a group beside many others.
 pub fn toggle_beside_others() {
     let mut others = Others::new();
     let group = Group::new(NAME, "");

@@ -71,7 +71,6 @@ pub const TIMED: &[(&str, fn())] = &[
     ("clock", clock::rows),
 ];
 
-/// Prints the count of a row.
 pub fn tell(key: &str, count: u64) {
     println!("bench {key} {count}");
     sys::mark::<{ sys::ROW }>();

@@ -85,7 +85,6 @@ fn memory_of_an_instance() -> u64 {
     taken
 }
 
-/// The memory of registrations and of events.
 pub fn memory() {
     // The first registrations fill free parts of allocated pages, and are not counted.
     const FIRST: usize = 1000;

@@ -25,7 +25,6 @@ pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
     Not("a time, made of the grace periods and the kernel's work that happen to fall into it");
 
-/// The table.
 pub const ROWS: &[Row] = &[
     row("nothing", "call", THE_KERNELS).text("a system call that does nothing"),
     row("nothing", "null.write", THE_KERNELS).text("write of 16 bytes to /dev/null"),

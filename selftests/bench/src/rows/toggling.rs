@@ -42,7 +42,6 @@ pub fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     })
 }
 
-/// Measures an event with many bits in one page.
 fn in_one_page() {
     const BITS: usize = 1000;
     let words = Words::new(2 * 1024);

@@ -29,7 +29,6 @@ impl Writer {
         Writer::on(events::data(), name, description, payload)
     }
 
-    /// An event on this file.
     fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
         let request = Request::registered(&file, description, &words, 0);
@@ -83,7 +82,6 @@ impl Writer {
         })
     }
 
-    /// The file, and the record.
     pub fn file_and_record(&self) -> (&File, &[u8]) {
         (&self.file, &self.record)
     }
@@ -176,7 +174,6 @@ pub fn nothing() {
     );
 }
 
-/// Records of three numbers.
 pub fn numbers() {
     let writer = Writer::of_numbers(None);
     let (index, payload) = writer.record.split_at(4);
@@ -289,7 +286,6 @@ pub fn large() {
     writer.end();
 }
 
-/// Records of a string.
 pub fn strings() {
     strings_of(&[100]);
 }
@@ -347,7 +343,6 @@ pub fn long_to_perf() {
     writer.end();
 }
 
-/// Measures trace_marker, trace_marker_raw and a uprobe.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
         let file = sys::open_to_write(&format!("{TRACING}/{name}"));

@@ -206,7 +206,6 @@ fn sample(mut faults: Vec<Fault>, size: usize, of: &str) -> Vec<Fault> {
     faults.take(size).collect()
 }
 
-/// Hash of the module's inputs.
 fn module_key(key: &str) -> Result<String, String> {
     let mut files = vec!["Kbuild".to_string()];
     walk(Path::new("src"), &mut files)?;

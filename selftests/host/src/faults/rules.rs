@@ -45,7 +45,6 @@ pub fn read() -> Result<Faults, String> {
     Ok(faults)
 }
 
-/// A word that names a fault.
 fn is_name(word: &str) -> bool {
     !word.is_empty()
         && word
