@@ -87,83 +87,20 @@ pub fn any_fields() -> impl Strategy<Value = Vec<ModelField>> {
     })
 }
 
+/// Fragments of descriptions, with a bar between two. Those that stand here more than once are
+/// taken more often.
+const FRAGMENTS: &[u8] = b"\
+    ;|;|; | | | | |u32|u8|s64|int|unsigned|unsigned int|struct|struct tag|__data_loc|\
+    __rel_loc|char[]|u16[]|char|char[|]|[]|[|16|0x1f|017|08|1024|1025|0|+3|524256|\
+    524250|4294967295|a|b|c|name|common_pid|common_comm|\t|\n|\0|\"|%|\\|*|/|:|.|\x7f|\
+    \x80|\xa0|cpumask_t|e u32 a|u32 a|u32 b;|u32 b;|u32 a;| c|struct t d 4|\
+    __rel_loc char[] e|__data_loc unsigned u8[] f|char[4] g|struct x__data_loc_char h 8|\
+    struct __rel_loc i 4|struct char[ j 4|__data_loc cpumask_t[] k|\
+    __rel_loc __data_loc_char[] l|__data_loc u8[][] m|enable|filter";
+
 /// Fragments of valid and invalid descriptions in any order.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
-    let fragments: Vec<&[u8]> = vec![
-        b" ",
-        b" ",
-        b" ",
-        b" ",
-        b";",
-        b";",
-        b"; ",
-        b"u32",
-        b"u8",
-        b"s64",
-        b"int",
-        b"unsigned",
-        b"unsigned int",
-        b"struct",
-        b"struct tag",
-        b"__data_loc",
-        b"__rel_loc",
-        b"char[]",
-        b"u16[]",
-        b"char",
-        b"char[",
-        b"]",
-        b"[]",
-        b"[",
-        b"16",
-        b"0x1f",
-        b"017",
-        b"08",
-        b"1024",
-        b"1025",
-        b"0",
-        b"+3",
-        b"524256",
-        b"524250",
-        b"4294967295",
-        b"a",
-        b"b",
-        b"c",
-        b"name",
-        b"common_pid",
-        b"common_comm",
-        b"\t",
-        b"\n",
-        b"\0",
-        b"\"",
-        b"%",
-        b"\\",
-        b"*",
-        b"/",
-        b":",
-        b".",
-        b"\x7f",
-        b"\x80",
-        b"\xa0",
-        b"cpumask_t",
-        b"e u32 a",
-        b"u32 a",
-        b"u32 b;",
-        b"u32 b;",
-        b"u32 a;",
-        b" c",
-        b"struct t d 4",
-        b"__rel_loc char[] e",
-        b"__data_loc unsigned u8[] f",
-        b"char[4] g",
-        b"struct x__data_loc_char h 8",
-        b"struct __rel_loc i 4",
-        b"struct char[ j 4",
-        b"__data_loc cpumask_t[] k",
-        b"__rel_loc __data_loc_char[] l",
-        b"__data_loc u8[][] m",
-        b"enable",
-        b"filter",
-    ];
+    let fragments: Vec<&[u8]> = FRAGMENTS.split(|byte| *byte == b'|').collect();
     (any::<bool>(), vec(select(fragments), 0..14)).prop_map(|(named, fragments)| {
         let name: &[u8] = if named { b"e " } else { b"" };
         [name, &fragments.concat()].concat()
