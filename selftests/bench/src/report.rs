@@ -29,15 +29,12 @@ impl Counts {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-writers-"))
         };
         for name in names.filter(is_of_it) {
-            counts.read(&format!("{directory}/{name}"))?;
+            let path = format!("{directory}/{name}");
+            let text = fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+            let added = counts.add(&String::from_utf8_lossy(&text));
+            added.map_err(|why| format!("{path}: {why}"))?;
         }
         Ok(counts)
-    }
-
-    fn read(&mut self, path: &str) -> Result<(), String> {
-        let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-        let read = self.add(&String::from_utf8_lossy(&text));
-        read.map_err(|why| format!("{path}: {why}"))
     }
 
     pub fn add(&mut self, text: &str) -> Result<(), String> {
@@ -60,22 +57,19 @@ impl Counts {
         }
     }
 
-    fn all(&self, key: &str) -> Result<&[u64], String> {
-        let counts = self.0.get(key).map(Vec::as_slice);
-        counts.ok_or_else(|| format!("nothing was counted for {key}"))
+    /// The least, the median and the most of repeated counts.
+    fn spread(&self, key: &str) -> Result<[u64; 3], String> {
+        let counts = self.0.get(key);
+        let mut counts = counts
+            .cloned()
+            .ok_or(format!("nothing was counted for {key}"))?;
+        counts.sort_unstable();
+        Ok([0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]))
     }
 
     /// Returns the least of repeated counts: other work only adds to a count.
     pub fn least(&self, key: &str) -> Result<u64, String> {
-        self.all(key)
-            .map(|counts| counts.iter().copied().min().unwrap_or(0))
-    }
-
-    /// The least, the median and the most, of timed rows.
-    fn spread(&self, key: &str) -> Result<[u64; 3], String> {
-        let mut counts = self.all(key)?.to_vec();
-        counts.sort_unstable();
-        Ok([0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]))
+        self.spread(key).map(|[least, ..]| least)
     }
 
     fn is_time(row: &Row) -> bool {
@@ -83,10 +77,8 @@ impl Counts {
     }
 
     fn of(&self, row: &Row) -> Result<u64, String> {
-        match Counts::is_time(row) {
-            true => self.spread(row.key).map(|[_, median, _]| median),
-            false => self.least(row.key),
-        }
+        let [least, median, _] = self.spread(row.key)?;
+        Ok(if Counts::is_time(row) { median } else { least })
     }
 
     /// The floor of a row, if measured.
