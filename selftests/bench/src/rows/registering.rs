@@ -65,7 +65,8 @@ pub fn first_and_last() {
     processes::with("8000");
 
     // A few, spread over all, so that the number of registrations hardly changes.
-    let counts = unregister_all(&file, requests.iter_mut().skip(40).step_by(80));
+    let some: Vec<&mut Request> = requests.iter_mut().skip(40).step_by(80).collect();
+    let counts = unregister_all(&file, some.into_iter());
     // The median, as a tick of the timer would be a fiftieth of the mean.
     tell("unregister.8000", count::median_of(counts));
     for request in requests.iter_mut().skip(40).step_by(80) {

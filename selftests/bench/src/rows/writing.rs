@@ -25,11 +25,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    fn new(name: &str, description: &str, payload: &[u8]) -> Writer {
-        Writer::on(events::data(), name, description, payload)
-    }
-
-    fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
+    fn new(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
         let request = Request::registered(&file, description, &words, 0);
         Writer {
@@ -46,8 +42,10 @@ impl Writer {
         const NAME: &str = "bench_numbers";
         let payload = [1u32, 2, 3].map(u32::to_ne_bytes).concat();
         match group {
-            None => Writer::new(NAME, &described(NAME), &payload),
-            Some(group) => Writer::on(group.data(), &group.event(NAME), &described(NAME), &payload),
+            None => Writer::new(events::data(), NAME, &described(NAME), &payload),
+            Some(group) => {
+                Writer::new(group.data(), &group.event(NAME), &described(NAME), &payload)
+            }
         }
     }
 
@@ -57,14 +55,14 @@ impl Writer {
         payload.resize(4 + length - 1, b'x');
         payload.push(0);
         let description = "bench_string __rel_loc char[] text";
-        Writer::new("bench_string", description, &payload)
+        Writer::new(events::data(), "bench_string", description, &payload)
     }
 
     /// An event of three numbers with a record of this length: bytes beyond the fields are part of
     /// a record.
     pub fn of_large(length: usize) -> Writer {
         const NAME: &str = "bench_large";
-        Writer::new(NAME, &described(NAME), &vec![b'x'; length])
+        Writer::new(events::data(), NAME, &described(NAME), &vec![b'x'; length])
     }
 
     /// The median cost of testing the bit, in a program that would write if it were set.
@@ -286,16 +284,8 @@ pub fn large() {
     writer.end();
 }
 
-pub fn strings() {
-    strings_of(&[100]);
-}
-
-/// Records of longer strings, mostly a copy.
-pub fn long_strings() {
-    strings_of(&[1000, 4000]);
-}
-
-fn strings_of(lengths: &[usize]) {
+/// Records of strings of these lengths.
+pub fn strings_of(lengths: &[usize]) {
     for &length in lengths {
         let writer = Writer::of_string(length);
         let ftrace = Switch::new(&writer.name);
