@@ -108,8 +108,7 @@ pub fn quoted(rows: &Rows) -> String {
         heads.extend(columns.next().map(|first| format!("{kernel}, {first}")));
         heads.extend(columns);
     }
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut text = table_head(&heads);
+    let mut text = table_head(&heads.join(" | "));
     for way in WAYS {
         let cells = [vec![way.text.to_string()], cells(rows, way)].concat();
         add_line(&mut text, &format!("   {}", cells.join(" | ")));

@@ -58,8 +58,7 @@ fn line(text: &mut String, what: &str, figure: &Figure) {
 }
 
 /// The beginning of a table whose cells are separated by `|`.
-pub fn table_head(cells: &[&str]) -> String {
-    let head = cells.join(" | ");
+pub fn table_head(head: &str) -> String {
     format!(".. csv-table::\n   :header-rows: 1\n   :delim: |\n\n   {head}\n")
 }
 
@@ -90,28 +89,21 @@ fn quoted(table: &Table) -> String {
             line(&mut slower, what, &figure);
         }
     }
-    let cells = [
-        "instructions, or bytes of memory",
-        "C",
-        "module",
-        "ratio",
-        "own part",
-    ];
-    let mut text = table_head(&cells) + &quoted;
-    for (title, rows) in [
-        (
-            "where C is cheaper: all such rows, times in ns as well",
-            &dearer,
-        ),
-        (
-            "records in a second, two CPUs: where C writes more",
-            &slower,
-        ),
-    ] {
+    let mut text = table_head("instructions, or bytes of memory | C | module | ratio | own part");
+    text += &quoted;
+    let mut add = |title: &str, rows: &str| {
         if !rows.is_empty() {
             let _ = write!(text, "   **{title}**\n{rows}");
         }
-    }
+    };
+    add(
+        "where C is cheaper: all such rows, times in ns as well",
+        &dearer,
+    );
+    add(
+        "records in a second, two CPUs: where C writes more",
+        &slower,
+    );
     for (mark, footnote) in [("[1]", COPY), ("[2]", COPY_IN_TIME)] {
         if text.contains(mark) {
             text.push_str(footnote);
