@@ -101,8 +101,9 @@ impl Perf {
         ring.long(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    /// Closes it, after all samples have been consumed.
+    pub fn end(self) {
+        assert_eq!(self.lost.into_inner(), 0, "perf lost records");
     }
 }
 
