@@ -125,7 +125,8 @@ pub const ROWS: &[Row] = &[
         .copy(),
     row("numbers", "both.writev", Call)
         .text("writev of 12 bytes, ftrace and perf")
-        // With perf as well, user_events do less than a kernel event does for ftrace and perf together.
+        // With perf as well, user_events do less than a kernel event does for ftrace and perf
+        // together.
         .above(&["null.writev", "core.perf"])
         .at_most(&[OfC(0.88)])
         .quoted(),

@@ -190,8 +190,8 @@ fn hash(what: &impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Returns `size` of these faults, ordered by a hash of their names and `of`: the first of each file
-/// first.
+/// Returns `size` of these faults, ordered by a hash of their names and `of`: the first of each
+/// file first.
 fn sample(mut faults: Vec<Fault>, size: usize, of: &str) -> Vec<Fault> {
     faults.sort_by_key(|fault| hash(&(of, &fault.name)));
     let mut of_file = BTreeMap::<String, usize>::new();

@@ -71,10 +71,10 @@ fn fixed_part() {
     );
 }
 
-/// "Writing": the offset of `__rel_loc` counts from the end of the field itself; that of `__data_loc`
-/// from the start of the record, so 8 is the first byte of the payload, here the location itself,
-/// and 12 the first one behind it. Row 9 of the differences: it may not point into the common
-/// header.
+/// "Writing": the offset of `__rel_loc` counts from the end of the field itself; that of
+/// `__data_loc` from the start of the record, so 8 is the first byte of the payload, here the
+/// location itself, and 12 the first one behind it. Row 9 of the differences: it may not point into
+/// the common header.
 #[test]
 fn offsets() {
     // kind, size, offset, bytes behind the field
