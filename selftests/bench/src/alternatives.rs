@@ -7,7 +7,7 @@ use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
 use crate::judge::Verdict;
 use crate::page::table_head;
-use crate::report::Counts;
+use crate::report::{add_line, Counts};
 use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
 use crate::rows::ALTERNATIVES;
 use std::collections::BTreeMap;
@@ -64,8 +64,7 @@ pub fn text(rows: &Rows) -> String {
     let [(_, stock), (_, small)] = KERNELS;
     let head = |text: &mut String, what: &str, cells: &[String]| {
         let cells = cells.iter().map(|cell| format!(" {cell:>11}"));
-        let line = format!("{what:<52}{}", cells.collect::<String>());
-        let _ = writeln!(text, "{}", line.trim_end());
+        add_line(text, &format!("{what:<52}{}", cells.collect::<String>()));
     };
     let titles = ["attached: no", "12 bytes", "100 bytes"].map(String::from);
     let _ = writeln!(
@@ -109,11 +108,10 @@ pub fn quoted(rows: &Rows) -> String {
         heads.extend(columns.next().map(|first| format!("{kernel}, {first}")));
         heads.extend(columns);
     }
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut text = table_head(&heads);
+    let mut text = table_head(&heads.join(" | "));
     for way in WAYS {
         let cells = [vec![way.text.to_string()], cells(rows, way)].concat();
-        let _ = writeln!(text, "   {}", cells.join(" | ").trim_end());
+        add_line(&mut text, &format!("   {}", cells.join(" | ")));
     }
     text.push('\n');
     for (kernel, (_, name)) in KERNELS.iter().enumerate() {
@@ -184,18 +182,18 @@ mod tests {
 
     /// All rows: recording costs the module 1000 and 500, LTTng 900 for 12 bytes, all others 2000.
     fn table() -> Table {
-        let count = |key: &str| match key {
-            "user_events.off" => [2, 2],
-            _ if key.starts_with("user_events.") => [1000, 500],
-            "lttng.12" => [900, 900],
-            _ => [2000, 2000],
+        let row = |key: String| {
+            let counts = match key.as_str() {
+                "user_events.off" => [2, 2],
+                "user_events.12" | "user_events.100" => [1000, 500],
+                "lttng.12" => [900, 900],
+                _ => [2000, 2000],
+            };
+            (key, counts)
         };
         Table {
             kernel: Some(KERNEL.into()),
-            alternatives: keys()
-                .into_iter()
-                .map(|key| (key.clone(), count(&key)))
-                .collect(),
+            alternatives: keys().into_iter().map(row).collect(),
             ..Table::default()
         }
     }
@@ -215,45 +213,39 @@ mod tests {
 
     #[test]
     fn all_are_measured_on_both() {
-        let lines: Vec<String> = keys()
-            .iter()
-            .map(|key| format!("bench {key} 7\n"))
-            .collect();
-        let lines = lines.concat();
-        let counts = |text: &str| {
+        let counts = |lacking: &str| {
             let mut counts = Counts::default();
-            counts.add(text).expect("what a machine printed");
+            let keys = keys().into_iter().filter(|key| key != lacking);
+            let lines = keys.map(|key| format!("bench {key} 7\n"));
+            let text = lines.collect::<String>() + "bench ended\n";
+            counts.add(&text).expect("counts");
             counts
         };
-        let all = counts(&format!("{lines}bench ended\n"));
+        let (all, lacking) = (counts(""), counts("lttng.12"));
         assert_eq!(rows(&all, &all).expect("all rows").len(), keys().len());
-        let lacking = counts(&lines.replace("bench lttng.12 7\n", "bench ended\n"));
         assert!(rows(&all, &lacking).is_err() && rows(&lacking, &all).is_err());
     }
 
     #[test]
     fn ours_are_judged_and_others_are_not() {
         let kept = table();
-        let failures = |now: &Table| by_kept(now, Some(&kept)).failures.len();
-        for (key, counts, failing) in [
-            ("user_events.12", [1010, 505], 0),
-            ("user_events.12", [1011, 500], 1),
-            ("user_events.12", [1000, 506], 1),
-            ("user_events.100", [1100, 600], 2),
-            ("user_events.off", [4, 4], 0),
-            ("user_events.off", [5, 2], 1),
-            ("lttng.12", [9000, 9000], 0),
-            ("uring.16", [9000, 9000], 0),
+        for (key, counts, kernel, failing) in [
+            ("user_events.12", [1010, 505], KERNEL, 0),
+            ("user_events.12", [1011, 500], KERNEL, 1),
+            ("user_events.12", [1000, 506], KERNEL, 1),
+            ("user_events.100", [1100, 600], KERNEL, 2),
+            ("user_events.off", [4, 4], KERNEL, 0),
+            ("user_events.off", [5, 2], KERNEL, 1),
+            ("lttng.12", [9000, 9000], KERNEL, 0),
+            ("uring.16", [9000, 9000], KERNEL, 0),
+            ("user_events.12", [1030, 515], "another", 0),
+            ("user_events.12", [1031, 515], "another", 1),
         ] {
-            assert_eq!(failures(&with(key, counts)), failing, "{key} {counts:?}");
+            let mut now = with(key, counts);
+            now.kernel = Some(kernel.into());
+            let failures = by_kept(&now, Some(&kept)).failures;
+            assert_eq!(failures.len(), failing, "{key} {counts:?} {kernel}");
         }
-        let mut other = with("user_events.12", [1030, 515]);
-        other.kernel = Some("2-b".into());
-        assert_eq!(failures(&other), 0);
-        other
-            .alternatives
-            .insert("user_events.12".into(), [1031, 515]);
-        assert_eq!(failures(&other), 1);
     }
 
     #[test]
@@ -267,60 +259,40 @@ mod tests {
 
     #[test]
     fn the_one_that_takes_the_fewest_is_named() {
-        let rows = table().alternatives;
-        let text = quoted(&rows);
-        let fewest = text.split_once("Fewest, stock").map(|(_, fewest)| fewest);
-        let (stock, small) = fewest
-            .and_then(|fewest| fewest.split_once("Fewest, small"))
-            .expect("two kernels");
+        let text = quoted(&table().alternatives);
         let ours = "user_events, this module";
-        assert!(
-            stock.contains(&format!(
-                "for 12 bytes, LTTng-UST; for a 100-byte string, {ours}."
-            )),
-            "{text}"
-        );
-        assert!(small.contains(&format!("for 12 bytes, {ours}; ")), "{text}");
-        assert!(
-            text.contains(&format!("   {ours} | 2 | 1000 | 1000 | 2 | 500 | 500\n")),
-            "{text}"
-        );
-        assert!(
-            text.contains("   LTTng-UST | 2000 | 900 | 2000 | 2000 | 900 | 2000\n"),
-            "{text}"
-        );
+        for line in [
+            &format!("   {ours} | 2 | 1000 | 1000 | 2 | 500 | 500\n"),
+            "   LTTng-UST | 2000 | 900 | 2000 | 2000 | 900 | 2000\n",
+            &format!(
+                "Fewest, stock kernel: for 12 bytes, LTTng-UST; for a 100-byte string, {ours}.\n"
+            ),
+            &format!(
+                "Fewest, small kernel: for 12 bytes, {ours}; for a 100-byte string, {ours}.\n"
+            ),
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]
     fn each_way_is_drawn_on_each_kernel() {
-        let [stock, small] = &bars(&table().alternatives)[..] else {
-            panic!("two kernels");
-        };
-        assert_eq!(
-            (stock.kernel, small.kernel),
-            ("stock kernel", "small kernel")
+        let bars = bars(&with("marker.12", [123_456, 7]).alternatives);
+        let kernels: Vec<&str> = bars.iter().map(|bars| bars.kernel).collect();
+        assert_eq!(kernels, ["stock kernel", "small kernel"]);
+        let ours = (
+            "user_events, this module",
+            true,
+            vec![Some(1000), Some(1000)],
         );
-        assert_eq!(
-            stock.rows[0],
-            (
-                "user_events, this module",
-                true,
-                vec![Some(1000), Some(1000)]
-            )
-        );
-        assert_eq!(
-            small.rows[1],
-            ("LTTng-UST", false, vec![Some(900), Some(2000)])
-        );
+        assert_eq!(bars[0].rows[0], ours);
+        let lttng = ("LTTng-UST", false, vec![Some(900), Some(2000)]);
+        assert_eq!(bars[1].rows[1], lttng);
         // The semaphore has no payload, so it has no bar.
-        assert_eq!(stock.rows.len(), WAYS.len() - 1);
-        let drawn = crate::chart::alternatives(&[]);
-        assert!(drawn.ends_with("</svg>\n"));
-        let drawn =
-            crate::chart::alternatives(&bars(&with("marker.12", [123_456, 7]).alternatives));
-        assert!(
-            drawn.contains(">123456<") && drawn.contains(">trace_marker<"),
-            "{drawn}"
-        );
+        assert_eq!(bars[0].rows.len(), WAYS.len() - 1);
+        assert!(crate::chart::alternatives(&[]).ends_with("</svg>\n"));
+        let drawn = crate::chart::alternatives(&bars);
+        let is_drawn = drawn.contains(">123456<") && drawn.contains(">trace_marker<");
+        assert!(is_drawn, "{drawn}");
     }
 }

@@ -56,7 +56,7 @@ impl Perf {
     /// Opens a perf event with a ring for its samples.
     pub fn sample(name: &str) -> Perf {
         let mut perf = Perf::new(name);
-        perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING).expect("the ring"));
+        perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING, 0).expect("the ring"));
         perf
     }
 
@@ -101,11 +101,13 @@ impl Perf {
         ring.long(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    /// Returns the number of lost samples.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    /// Closes it, after all samples have been consumed.
+    pub fn end(self) {
+        assert_eq!(self.lost.into_inner(), 0, "perf lost records");
     }
 }
+
+const ENABLE: &str = "/sys/kernel/tracing/events/bench/probe/enable";
 
 /// A function that does nothing with its argument.
 #[inline(never)]
@@ -113,71 +115,57 @@ extern "C" fn probed(value: u64) {
     std::hint::black_box(value);
 }
 
-/// A uprobe with one argument on a function of this program, recorded by ftrace.
-pub struct Uprobe(());
+/// A uprobe in this program, recorded by ftrace.
+pub struct Probe(());
 
-impl Uprobe {
-    pub fn new() -> Uprobe {
-        let offset = file_offset(probed as usize);
-        let line = format!("p:bench/probed /init:{offset:#x} value=%di:u64\n");
-        fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
-        fs::write(format!("{TRACING}/events/bench/probed/enable"), "1").expect("enable the uprobe");
-        let probe = Uprobe(());
-        probe.hit();
-        let trace = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
-        assert!(trace.contains("probed: "), "the uprobe is not hit");
+impl Probe {
+    /// A uprobe with one argument, on the function that [`Probe::hit`] calls.
+    pub fn on_function() -> Probe {
+        let probe = Probe::new(probed as usize, "value=%di:u64");
+        Probe::hit();
+        probe.assert_recorded("probe: ");
         probe
     }
 
-    /// Hits it once.
-    #[inline]
-    pub fn hit(&self) {
-        probed(1);
-    }
-}
-
-impl Drop for Uprobe {
-    fn drop(&mut self) {
-        let _ = fs::write(format!("{TRACING}/events/bench/probed/enable"), "0");
-        let _ = fs::write(format!("{TRACING}/uprobe_events"), "-:bench/probed\n");
-    }
-}
-
-/// A USDT probe in a function of this program, recorded by ftrace.
-pub struct UserProbe(sys::ProbePlace);
-
-impl UserProbe {
-    /// `fields` is the part of the probe's definition with the arguments, `trace` the text of a
-    /// record with these arguments.
-    pub fn new(
+    /// A USDT probe. `fields` is the part of its definition with the arguments, `trace` the text of
+    /// a record with these arguments.
+    pub fn on_place(
         place: sys::ProbePlace,
         fields: &str,
         arguments: [u64; 3],
         trace: &str,
-    ) -> UserProbe {
-        let offset = file_offset(place.address());
-        let line = format!("p:bench/usdt /init:{offset:#x} {fields}\n");
-        fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
-        fs::write(format!("{TRACING}/events/bench/usdt/enable"), "1").expect("enable the probe");
-        let probe = UserProbe(place);
+    ) -> Probe {
+        let probe = Probe::new(place.address(), fields);
         // The first hit replaces the instruction.
-        probe.pass(arguments);
-        let found = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
-        assert!(found.contains(trace), "the probe is not hit: {found}");
+        place.pass(arguments);
+        probe.assert_recorded(trace);
         probe
     }
 
-    /// Executes the probed instruction.
-    #[inline(always)]
-    pub fn pass(&self, arguments: [u64; 3]) {
-        self.0.pass(arguments);
+    fn new(address: usize, fields: &str) -> Probe {
+        let offset = file_offset(address);
+        let line = format!("p:bench/probe /init:{offset:#x} {fields}\n");
+        fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
+        fs::write(ENABLE, "1").expect("enable the probe");
+        Probe(())
+    }
+
+    fn assert_recorded(&self, text: &str) {
+        let trace = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
+        assert!(trace.contains(text), "the probe is not hit: {trace}");
+    }
+
+    /// Calls the function.
+    #[inline]
+    pub fn hit() {
+        probed(1);
     }
 }
 
-impl Drop for UserProbe {
+impl Drop for Probe {
     fn drop(&mut self) {
-        let _ = fs::write(format!("{TRACING}/events/bench/usdt/enable"), "0");
-        let _ = fs::write(format!("{TRACING}/uprobe_events"), "-:bench/usdt\n");
+        let _ = fs::write(ENABLE, "0");
+        let _ = fs::write(format!("{TRACING}/uprobe_events"), "-:bench/probe\n");
         let _ = fs::write(format!("{TRACING}/trace"), "");
     }
 }

@@ -78,13 +78,8 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
             (to - from).max(1.0),
             STEP - 6.0
         );
-        text(
-            &mut svg,
-            to + 5.0,
-            y + 12.0,
-            "start",
-            &format!("{ratio:.2}"),
-        );
+        let ratio = format!("{ratio:.2}");
+        text(&mut svg, to + 5.0, y + 12.0, "start", &ratio);
     }
     svg.push_str("</svg>\n");
     svg
@@ -197,12 +192,8 @@ pub fn alternatives(kernels: &[Bars]) -> String {
     for (i, kernel) in kernels.iter().enumerate() {
         let left = LEFT + (WIDTH + GAP) * i as f64;
         text(&mut svg, left, TOP - 14.0, "start", kernel.kernel);
-        line(
-            &mut svg,
-            (left, TOP - 6.0),
-            (left, bottom),
-            "stroke=\"#222\"",
-        );
+        let (top, style) = ((left, TOP - 6.0), "stroke=\"#222\"");
+        line(&mut svg, top, (left, bottom), style);
         for (j, (what, is_ours, costs)) in kernel.rows.iter().enumerate() {
             let y = TOP + STEP * j as f64;
             if i == 0 {
@@ -212,15 +203,9 @@ pub fn alternatives(kernels: &[Bars]) -> String {
             for (k, (cost, (_, opacity))) in costs.iter().zip(PAYLOADS).enumerate() {
                 let y = y + BAR * k as f64;
                 if let Some(cost) = cost {
-                    let length = WIDTH * *cost as f64 / most;
-                    bar(&mut svg, left, y, length, colour, opacity);
-                    text(
-                        &mut svg,
-                        left + length + 5.0,
-                        y + 9.5,
-                        "start",
-                        &cost.to_string(),
-                    );
+                    let end = left + WIDTH * *cost as f64 / most;
+                    bar(&mut svg, left, y, end - left, colour, opacity);
+                    text(&mut svg, end + 5.0, y + 9.5, "start", &cost.to_string());
                 }
             }
         }

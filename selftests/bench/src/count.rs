@@ -16,11 +16,11 @@ const EMPTY: u64 = 2;
 
 /// Instructions while `work` runs. `work` must not sleep.
 pub fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
-    sys::mark_begin();
+    sys::mark::<{ sys::BEGIN }>();
     let start = sys::time_stamp();
     let result = work();
     let end = sys::time_stamp();
-    sys::mark_end();
+    sys::mark::<{ sys::END }>();
     ((end - start).saturating_sub(EMPTY), result)
 }
 
@@ -48,14 +48,14 @@ pub fn median_of(mut counts: Vec<u64>) -> u64 {
 /// periods. `work` may sleep.
 pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
-    sys::mark_begin();
+    sys::mark::<{ sys::BEGIN }>();
     let start = busy();
     for _ in 0..times {
         work();
     }
     settle();
     let end = busy();
-    sys::mark_end();
+    sys::mark::<{ sys::END }>();
     // The cost of settling alone, mostly the ticks of the timer.
     settle();
     let idle = busy() - end;
@@ -67,14 +67,14 @@ pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
 /// is done.
 pub fn all_tasks_median(times: usize, mut work: impl FnMut()) -> u64 {
     settle();
-    sys::mark_begin();
+    sys::mark::<{ sys::BEGIN }>();
     let counts = (0..times).map(|_| {
         let start = busy();
         work();
         busy() - start
     });
     let median = median_of(counts.collect());
-    sys::mark_end();
+    sys::mark::<{ sys::END }>();
     median
 }
 

@@ -86,10 +86,7 @@ impl Group {
     }
 
     fn line(line: &str) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(format!("{TRACING}/user_events_groups"));
-        file?.write_all(line.as_bytes())
+        sys::open_to_write(&format!("{TRACING}/user_events_groups")).write_all(line.as_bytes())
     }
 }
 
@@ -115,7 +112,6 @@ impl Words {
         &self.0[at]
     }
 
-    /// Whether the bit is set.
     pub fn is_set(&self, at: usize) -> bool {
         self.0[at].load(Ordering::Relaxed) & 1 == 1
     }
@@ -153,6 +149,13 @@ impl Request {
         }
     }
 
+    /// Registers an event of this description on a file, with bit 0 of a word.
+    pub fn registered(file: &File, text: &str, words: &Words, at: usize) -> Request {
+        let mut request = Request::new(text, words, at);
+        assert_eq!(request.register(file), 0, "register {text}");
+        request
+    }
+
     /// Changes the bit to register.
     pub fn set_bit(&mut self, words: &Words, at: usize, bit: u8) {
         let address = words.address(at);
@@ -183,6 +186,10 @@ pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
 
+pub fn numbered(number: usize) -> String {
+    described(&format!("bench_{number}"))
+}
+
 /// The path of a file of an event of the first group, or of `SYSTEM/NAME`.
 pub fn path(name: &str, file: &str) -> String {
     let system = if name.contains('/') {
@@ -193,7 +200,6 @@ pub fn path(name: &str, file: &str) -> String {
     format!("{TRACING}/events/{system}{name}/{file}")
 }
 
-/// Writes to a file of an event.
 pub fn set(name: &str, file: &str, value: &str) {
     fs::write(path(name, file), value)
         .unwrap_or_else(|error| panic!("{value} to {file} of {name}: {error}"));
@@ -204,11 +210,9 @@ pub struct Switch(File);
 
 impl Switch {
     pub fn new(name: &str) -> Switch {
-        let file = OpenOptions::new().write(true).open(path(name, "enable"));
-        Switch(file.unwrap_or_else(|error| panic!("the switch of {name}: {error}")))
+        Switch(sys::open_to_write(&path(name, "enable")))
     }
 
-    /// Switches the event on or off.
     pub fn turn(&self, on: bool) {
         let written = sys::write(&self.0, if on { b"1" } else { b"0" });
         assert_eq!(written, 1, "turning an event on or off");

@@ -27,6 +27,15 @@ pub fn ratio(ours: u64, other: u64) -> f64 {
 }
 
 impl Figure {
+    /// A figure without a floor.
+    pub fn new(ours: u64, other: Option<u64>) -> Figure {
+        Figure {
+            ours,
+            other,
+            floor: None,
+        }
+    }
+
     /// Returns the module's figure divided by the other.
     pub fn ratio(&self) -> Option<f64> {
         self.other.map(|other| ratio(self.ours, other))
@@ -99,13 +108,11 @@ impl Table {
                 Some(rest[..end].trim_matches('"'))
             };
             let number = |name: &str| of(name).and_then(|text| text.parse().ok());
-            let figure = number("ours")
-                .or_else(|| number("with"))
-                .map(|ours| Figure {
-                    ours,
-                    other: number("c").or_else(|| number("without")),
-                    floor: number("floor"),
-                });
+            let figure = number("ours").map(|ours| Figure {
+                ours,
+                other: number("c"),
+                floor: number("floor"),
+            });
             if let Some(key) = of("alternative") {
                 let on_both = number("stock").zip(number("small"));
                 let (stock, small) = on_both.ok_or(line)?;

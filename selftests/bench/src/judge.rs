@@ -113,20 +113,16 @@ fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Op
     }
 }
 
-/// Judges by the limits.
 pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict {
     let mut verdict = Verdict::default();
     for row in rows.iter().filter(|row| table.has(row.group)) {
         for limit in row.limits {
             // A limit is skipped if its base is not in a measured group.
-            let of_group = match limit {
-                Limit::OfC(_) => Some(row.group),
-                Limit::OfOurs(of, _) => {
-                    let of = rows.iter().find(|row| row.key == *of);
-                    of.map(|row| row.group)
-                }
+            let base = match limit {
+                Limit::OfC(_) => Some(row),
+                Limit::OfOurs(of, _) => rows.iter().find(|row| row.key == *of),
             };
-            if of_group.is_none_or(|group| table.has(group)) {
+            if base.is_none_or(|row| table.has(row.group)) {
                 verdict.add(limit_of(table, row, *limit, exceeded));
             }
         }
@@ -142,10 +138,8 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     }
     // Each listed limit must exist.
     for entry in exceeded {
-        let is_of_a_row = rows
-            .iter()
-            .any(|row| row.key == entry.row && row.limits.contains(&entry.limit));
-        if !is_of_a_row {
+        let is_of = |row: &Row| row.key == entry.row && row.limits.contains(&entry.limit);
+        if !rows.iter().any(is_of) {
             let text = entry.limit.text();
             verdict.add(Some(format!("no such limit: {}, {text}", entry.row)));
         }
@@ -173,12 +167,9 @@ fn by_unused(table: &Table) -> Verdict {
 fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -> bool {
     // Floors are used only if both figures have one.
     let is_known = now.floor.is_some() && kept.floor.is_some();
-    let part = |figure: &Figure| match is_known {
-        true => *figure,
-        false => Figure {
-            floor: None,
-            ..*figure
-        },
+    let part = |figure: &Figure| Figure {
+        floor: figure.floor.filter(|_| is_known),
+        ..*figure
     };
     let (now, kept) = (part(now), part(kept));
     let own = kept.own_part() as f64 * (OWN - 1.0);
@@ -206,7 +197,6 @@ fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -
     has_grown && by_ratio
 }
 
-/// The text of a figure.
 fn shown(figure: &Figure) -> String {
     match figure.floor {
         Some(_) => format!("{} ({} its own)", figure.ours, figure.own_part()),
@@ -240,7 +230,6 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     }
 }
 
-/// Judges by the stored figures.
 pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
     let mut verdict = Verdict::default();
     let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);
@@ -260,18 +249,16 @@ pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
 pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
     let now = Table::read(now)?;
     let mut verdicts = vec![by_limits(&now, ROWS, EXCEEDED), by_unused(&now)];
-    if let Some(kept) = kept {
-        let kept = Table::read(kept)?;
-        if !now.is_of_the_kernel_of(&kept) {
+    let kept = kept.map(Table::read).transpose()?;
+    if let Some(kept) = &kept {
+        if !now.is_of_the_kernel_of(kept) {
             println!(
                 "The figures that were kept are of other kernels: a ratio allows for a count."
             );
         }
-        verdicts.push(by_kept(&now, &kept, ROWS));
-        verdicts.push(alternatives::by_kept(&now, Some(&kept)));
-    } else {
-        verdicts.push(alternatives::by_kept(&now, None));
+        verdicts.push(by_kept(&now, kept, ROWS));
     }
+    verdicts.push(alternatives::by_kept(&now, kept.as_ref()));
     let passed: usize = verdicts.iter().map(|verdict| verdict.passed).sum();
     let failures: Vec<&String> = verdicts.iter().flat_map(|one| &one.failures).collect();
     for failure in &failures {

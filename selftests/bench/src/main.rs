@@ -40,21 +40,24 @@ const TURNS: usize = 4;
 
 /// Runs `measure` in a process of its own, whose exit removes its registrations.
 fn group(measure: fn()) {
-    let pid = sys::fork(|| {
+    sys::wait_for_success(sys::fork(|| {
         // Only the caller's work is counted; deferred work runs afterwards.
         sys::run_first();
-        let result = std::panic::catch_unwind(measure);
-        sys::exit_now(i32::from(result.is_err()));
-    });
-    let status = sys::wait(pid).expect("wait");
-    assert_eq!(status, 0, "a group of rows failed");
+        measure();
+    }));
+}
+
+fn load_if_there() {
+    if let Ok(module) = File::open(MODULE) {
+        sys::load_module(&module);
+    }
 }
 
 fn measure() {
-    sys::mount(c"proc", c"/proc").expect("mount proc");
-    sys::mount(c"sysfs", c"/sys").expect("mount sysfs");
-    sys::mount(c"devtmpfs", c"/dev").expect("mount devtmpfs");
-    sys::mount(c"tracefs", c"/sys/kernel/tracing").expect("mount tracefs");
+    sys::mount(c"proc", c"/proc");
+    sys::mount(c"sysfs", c"/sys");
+    sys::mount(c"devtmpfs", c"/dev");
+    sys::mount(c"tracefs", c"/sys/kernel/tracing");
     sys::allow_files(20_000);
     // `only=GROUP,GROUP` and `shift=ROUNDS` on the kernel's command line.
     let only = std::env::var("only").ok();
@@ -65,24 +68,18 @@ fn measure() {
     if let Ok(shift) = std::env::var("shift") {
         count::shift_by(shift.parse().expect("a number of rounds"));
     }
-    #[cfg(feature = "clock")]
-    if only.is_some() && is_asked("clock") {
-        if let Ok(module) = File::open(MODULE) {
-            sys::load_module(&module).expect("load the module");
+    // Groups on machines of their own.
+    let is_alone = |group: &str| only.is_some() && is_asked(group);
+    for (timed, measure) in rows::TIMED {
+        if is_alone(timed) {
+            load_if_there();
+            return group(*measure);
         }
-        return group(rows::CLOCK);
-    }
-    let (by_the_clock, measure_by_the_clock) = rows::BY_THE_CLOCK;
-    if only.is_some() && is_asked(by_the_clock) {
-        if let Ok(module) = File::open(MODULE) {
-            sys::load_module(&module).expect("load the module");
-        }
-        return group(measure_by_the_clock);
     }
     #[cfg(feature = "preemption")]
     tell_preempt_count();
     let (alternatives, measure_alternatives) = rows::ALTERNATIVES;
-    let are_alternatives = only.is_some() && is_asked(alternatives);
+    let are_alternatives = is_alone(alternatives);
     if are_alternatives {
         // Debian's kernel takes longer to start.
         std::thread::sleep(Duration::from_secs(10));
@@ -94,15 +91,14 @@ fn measure() {
         }
     }
     if are_alternatives {
-        let module = File::open(MODULE).expect("the module");
-        sys::load_module(&module).expect("load the module");
+        sys::load_module(&File::open(MODULE).expect("the module"));
         return group(measure_alternatives);
     }
     count::start_idler();
 
     let is_alone_asked = is_asked(rows::table::MODULE);
     match File::open(MODULE) {
-        Ok(module) if !is_alone_asked => sys::load_module(&module).expect("load the module"),
+        Ok(module) if !is_alone_asked => sys::load_module(&module),
         Ok(module) => {
             group(rows::processes::warm_up);
             group(rows::processes::without_user_events);
@@ -110,9 +106,9 @@ fn measure() {
             group(rows::processes::beside_user_events);
             // Alternating, as the memory that the kernel caches changes.
             for _ in 1..TURNS {
-                sys::unload_module(c"user_events").expect("unload the module");
+                sys::unload_module(c"user_events");
                 group(rows::processes::without_user_events);
-                sys::load_module(&module).expect("load the module");
+                sys::load_module(&module);
                 group(rows::processes::beside_user_events);
             }
         }
@@ -145,9 +141,9 @@ fn measure() {
 
 /// Measures loading, unloading and the size of the module, and leaves it loaded.
 fn module_itself(module: &File) {
-    let load = || sys::load_module(module).expect("load the module");
+    let load = || sys::load_module(module);
     rows::tell("load", count::all_tasks_each(1, load));
-    let unload = || sys::unload_module(c"user_events").expect("unload the module");
+    let unload = || sys::unload_module(c"user_events");
     rows::tell("unload", count::all_tasks_each(1, unload));
     load();
     let size = std::fs::read_to_string("/sys/module/user_events/coresize");
@@ -159,10 +155,8 @@ fn module_itself(module: &File) {
 fn tell_symbols() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
     for line in symbols.lines() {
-        let mut words = line.split_whitespace();
-        if let (Some(address), Some("t" | "T"), Some(name)) =
-            (words.next(), words.next(), words.next())
-        {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [address, "t" | "T", name, ..] = words[..] {
             println!("sym {address} {name}");
         }
     }

@@ -6,6 +6,7 @@
 use crate::alternatives;
 use crate::chart::{self, Growth};
 use crate::figures::{Figure, Table};
+use crate::report::add_line;
 use crate::rows::row::Row;
 use crate::rows::table::{in_full, EACH_SECOND, GROWTH, THE_KERNELS};
 use std::fmt::Write;
@@ -23,13 +24,11 @@ const MAX_COLUMNS: usize = 100;
 /// C counts as cheaper from this ratio on, in the table's precision.
 const DEARER: f64 = 1.0005;
 
-/// Footnote of rows that are mostly a copy.
 const COPY: &str = "
 [1] Mostly a copy, counted on a processor without ``ERMS`` and ``FSRM``, where the kernel copies by
 eight bytes; others copy by the line: no ratio of times.
 ";
 
-/// Footnote of timed rows that are mostly a copy.
 const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
@@ -55,17 +54,14 @@ fn line(text: &mut String, what: &str, figure: &Figure) {
         }
         _ => line,
     };
-    text.push_str(line.trim_end());
-    text.push('\n');
+    add_line(text, &line);
 }
 
 /// The beginning of a table whose cells are separated by `|`.
-pub fn table_head(cells: &[&str]) -> String {
-    let head = cells.join(" | ");
+pub fn table_head(head: &str) -> String {
     format!(".. csv-table::\n   :header-rows: 1\n   :delim: |\n\n   {head}\n")
 }
 
-/// The quoted rows of a table.
 fn quoted(table: &Table) -> String {
     let (mut quoted, mut dearer, mut slower) = (String::new(), String::new(), String::new());
     for (row, what) in in_full() {
@@ -87,37 +83,27 @@ fn quoted(table: &Table) -> String {
     }
     // More records in a second are better.
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key);
-        let is_slower = |figure: &&Figure| figure.ratio().is_some_and(|r| r <= 1.0 / DEARER);
-        if let Some(figure) = figure
-            .filter(is_slower)
-            .filter(|_| !key.ends_with(".percent"))
-        {
-            line(&mut slower, what, figure);
+        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let is_slower = figure.ratio().is_some_and(|ratio| ratio <= 1.0 / DEARER);
+        if is_slower && !key.ends_with(".percent") {
+            line(&mut slower, what, &figure);
         }
     }
-    let cells = [
-        "instructions, or bytes of memory",
-        "C",
-        "module",
-        "ratio",
-        "own part",
-    ];
-    let mut text = table_head(&cells) + &quoted;
-    for (title, rows) in [
-        (
-            "where C is cheaper: all such rows, times in ns as well",
-            &dearer,
-        ),
-        (
-            "records in a second, two CPUs: where C writes more",
-            &slower,
-        ),
-    ] {
+    let mut text = table_head("instructions, or bytes of memory | C | module | ratio | own part");
+    text += &quoted;
+    let mut add = |title: &str, rows: &str| {
         if !rows.is_empty() {
             let _ = write!(text, "   **{title}**\n{rows}");
         }
-    }
+    };
+    add(
+        "where C is cheaper: all such rows, times in ns as well",
+        &dearer,
+    );
+    add(
+        "records in a second, two CPUs: where C writes more",
+        &slower,
+    );
     for (mark, footnote) in [("[1]", COPY), ("[2]", COPY_IN_TIME)] {
         if text.contains(mark) {
             text.push_str(footnote);
@@ -147,7 +133,6 @@ fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-/// The charts of a table, by their names.
 fn charts(table: &Table) -> [(&'static str, String); 3] {
     let ratios = in_full().into_iter().filter_map(|(row, what)| {
         let ratio = table.figures.get(row.key)?.ratio()?;
@@ -228,20 +213,6 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_which_c_is_cheaper_are_all_quoted() {
-        let text = r#"[
-            {"key": "filter.write", "c": 1000, "ours": 1001, "ratio": 1.0010},
-            {"key": "hist.write", "c": 1000, "ours": 999, "ratio": 0.9990}
-        ]"#;
-        let text = quoted(&Table::parse(text).expect("a table"));
-        assert!(
-            text.contains("a filter drops it | 1000 | 1001 | 1.001"),
-            "{text}"
-        );
-        assert!(!text.contains("hist"), "{text}");
-    }
-
-    #[test]
     fn no_quoted_line_is_too_long() {
         let kept = Table::read(KEPT).expect("the figures that are kept");
         let text = quoted(&kept) + &alternatives::quoted(&kept.alternatives);
@@ -255,17 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn what_c_does_more_often_in_a_second_is_quoted() {
+    fn rows_in_which_c_is_cheaper_are_all_quoted() {
         let text = r#"[
+            {"key": "filter.write", "c": 1000, "ours": 1001, "ratio": 1.0010},
+            {"key": "hist.write", "c": 1000, "ours": 999, "ratio": 0.9990}
             {"timed": "writers.1", "c": 1000, "ours": 1100, "ratio": 1.1000},
             {"timed": "writers.2", "c": 1000, "ours": 900, "ratio": 0.9000}
         ]"#;
         let text = quoted(&Table::parse(text).expect("a table"));
-        assert!(
-            text.contains("   two writers | 1000 | 900 | 0.900 |"),
-            "{text}"
-        );
-        assert!(!text.contains("1100"), "{text}");
+        for line in [
+            "a filter drops it | 1000 | 1001 | 1.001",
+            "   two writers | 1000 | 900 | 0.900 |",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("hist") && !text.contains("1100"), "{text}");
     }
 
     #[test]
@@ -276,10 +251,13 @@ mod tests {
         let now = with_quoted(&page, &Table::parse(table).expect("a table"));
         let now = now.expect("a place");
         assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
-        assert!(now.contains(" | 2000 | 300 | 0.150 |"), "{now}");
-        let has_alternatives =
-            now.contains("   LTTng-UST |  | 1057 |  |  | 1052 |\n") && now.contains("\nc\n");
-        assert!(has_alternatives && !now.contains("older"), "{now}");
+        for line in [
+            " | 2000 | 300 | 0.150 |",
+            "   LTTng-UST |  | 1057 |  |  | 1052 |\n",
+            "\nc\n",
+        ] {
+            assert!(now.contains(line), "{line}: {now}");
+        }
         let half = format!("{BEGIN}{END}");
         assert!(with_quoted(&half, &Table::default()).is_err());
         assert!(with_quoted("no place", &Table::default()).is_err());

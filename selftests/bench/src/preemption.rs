@@ -55,7 +55,6 @@ impl<'a> Symbols<'a> {
         Symbols(symbols.collect())
     }
 
-    /// Returns the function at an address.
     fn at(&self, address: &str) -> &'a str {
         let address = u64::from_str_radix(address, 16).unwrap_or(0);
         let below = self.0.range(..=address).next_back();
@@ -76,8 +75,7 @@ fn allowed(kept: u64) -> u64 {
 /// interrupts off.
 fn row(line: &str) -> Option<(String, [u64; 2])> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (title, rest) = words.split_at_checked(words.len().checked_sub(5)?)?;
-    let [module, _, interrupts, ..] = rest else {
+    let [title @ .., module, _, interrupts, _, _] = &words[..] else {
         return None;
     };
     Some((
@@ -89,17 +87,15 @@ fn row(line: &str) -> Option<(String, [u64; 2])> {
 /// Returns the rows that are worse than in the stored table, or missing there.
 fn worse(now: &str, kept: &str) -> Vec<String> {
     let kept: BTreeMap<String, [u64; 2]> = kept.lines().filter_map(row).collect();
-    let judge = |(title, [module, interrupts]): (String, [u64; 2])| {
-        let Some([kept_module, kept_interrupts]) = kept.get(&title) else {
+    let judge = |(title, lengths): (String, [u64; 2])| {
+        let Some(kept) = kept.get(&title) else {
             return Some(format!("{title}: no figure is kept"));
         };
-        let verdict = |length: u64, kept: u64, what: &str| {
-            (length > allowed(kept)).then(|| {
-                format!("{title}: {length} instructions with {what} off, and {kept} are kept")
-            })
-        };
-        verdict(module, *kept_module, "preemption")
-            .or_else(|| verdict(interrupts, *kept_interrupts, "interrupts"))
+        let mut all = lengths.iter().zip(kept).zip(["preemption", "interrupts"]);
+        let ((length, kept), what) = all.find(|((length, kept), _)| **length > allowed(**kept))?;
+        Some(format!(
+            "{title}: {length} instructions with {what} off, and {kept} are kept"
+        ))
     };
     now.lines().filter_map(row).filter_map(judge).collect()
 }

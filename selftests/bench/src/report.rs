@@ -5,7 +5,7 @@
 use crate::alternatives;
 use crate::figures::{ratio, Figure, Table, LICENCE};
 use crate::judge;
-use crate::rows::exceeded::EXCEEDED;
+use crate::rows::exceeded::{Exceeded, EXCEEDED};
 use crate::rows::row::Row;
 use crate::rows::table::{ALONE, EACH_SECOND, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
 use crate::rows::{has_c, ALTERNATIVES, BY_THE_CLOCK, GROUPS, WITHOUT_C};
@@ -29,19 +29,14 @@ impl Counts {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-writers-"))
         };
         for name in names.filter(is_of_it) {
-            counts.read(&format!("{directory}/{name}"))?;
+            let path = format!("{directory}/{name}");
+            let text = fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+            let added = counts.add(&String::from_utf8_lossy(&text));
+            added.map_err(|why| format!("{path}: {why}"))?;
         }
         Ok(counts)
     }
 
-    /// Reads the output of a machine.
-    fn read(&mut self, path: &str) -> Result<(), String> {
-        let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-        let read = self.add(&String::from_utf8_lossy(&text));
-        read.map_err(|why| format!("{path}: {why}"))
-    }
-
-    /// Adds an output.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let lines = text
             .lines()
@@ -62,22 +57,19 @@ impl Counts {
         }
     }
 
-    fn all(&self, key: &str) -> Result<&[u64], String> {
-        let counts = self.0.get(key).map(Vec::as_slice);
-        counts.ok_or_else(|| format!("nothing was counted for {key}"))
+    /// The least, the median and the most of repeated counts.
+    fn spread(&self, key: &str) -> Result<[u64; 3], String> {
+        let counts = self.0.get(key);
+        let mut counts = counts
+            .cloned()
+            .ok_or(format!("nothing was counted for {key}"))?;
+        counts.sort_unstable();
+        Ok([0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]))
     }
 
     /// Returns the least of repeated counts: other work only adds to a count.
     pub fn least(&self, key: &str) -> Result<u64, String> {
-        self.all(key)
-            .map(|counts| counts.iter().copied().min().unwrap_or(0))
-    }
-
-    /// The least, the median and the most, of timed rows.
-    fn spread(&self, key: &str) -> Result<[u64; 3], String> {
-        let mut counts = self.all(key)?.to_vec();
-        counts.sort_unstable();
-        Ok([0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]))
+        self.spread(key).map(|[least, ..]| least)
     }
 
     fn is_time(row: &Row) -> bool {
@@ -85,10 +77,8 @@ impl Counts {
     }
 
     fn of(&self, row: &Row) -> Result<u64, String> {
-        match Counts::is_time(row) {
-            true => self.spread(row.key).map(|[_, median, _]| median),
-            false => self.least(row.key),
-        }
+        let [least, median, _] = self.spread(row.key)?;
+        Ok(if Counts::is_time(row) { median } else { least })
     }
 
     /// The floor of a row, if measured.
@@ -100,7 +90,6 @@ impl Counts {
     }
 }
 
-/// All figures.
 fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Table, String> {
     let mut table = Table {
         kernel: Some(kernel.into()),
@@ -113,55 +102,51 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
         }
         // The lesser floor, so that neither implementation hides its own work in the floor.
         let floor = c.floor(row).zip(ours.floor(row));
-        let other = match has_c(row.group) {
-            true => Some(c.of(row)?),
-            false => None,
-        };
+        let other = has_c(row.group).then(|| c.of(row)).transpose()?;
         let figure = Figure {
-            ours: ours.of(row)?,
-            other,
             floor: floor.map(|(theirs, own)| theirs.min(own)),
+            ..Figure::new(ours.of(row)?, other)
         };
         table.figures.insert(row.key.into(), figure);
     }
     if table.has(MODULE) {
         for (without, with, _) in UNUSED {
-            let figure = Figure {
-                ours: ours.least(with)?,
-                other: Some(ours.least(without)?),
-                floor: None,
-            };
+            let figure = Figure::new(ours.least(with)?, Some(ours.least(without)?));
             table.figures.insert((*without).into(), figure);
         }
         for (key, _) in ALONE {
-            let figure = Figure {
-                ours: ours.least(key)?,
-                ..Figure::default()
-            };
+            let figure = Figure::new(ours.least(key)?, None);
             table.figures.insert((*key).into(), figure);
         }
     }
     if table.has(BY_THE_CLOCK.0) {
         for (key, _) in EACH_SECOND {
-            let figure = Figure {
-                ours: ours.spread(key)?[1],
-                other: Some(c.spread(key)?[1]),
-                floor: None,
-            };
+            let figure = Figure::new(ours.spread(key)?[1], Some(c.spread(key)?[1]));
             table.timed.insert((*key).into(), figure);
         }
     }
     Ok(table)
 }
 
+/// Adds a line, without the blanks at its end.
+pub fn add_line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+fn verdict(is_exceeded: bool) -> &'static str {
+    if is_exceeded {
+        " EXCEEDED"
+    } else {
+        ""
+    }
+}
+
 /// The text of the limits of a row.
 fn limits(table: &Table, row: &Row) -> String {
     let limits = row.limits.iter().filter_map(|limit| {
         let (times, most) = judge::times(table, row, *limit)?;
-        let verdict = match judge::is_beyond(row, times, most) {
-            true => " EXCEEDED",
-            false => "",
-        };
+        let verdict = verdict(judge::is_beyond(row, times, most));
         Some(format!("{}{verdict}", limit.text()))
     });
     limits.collect::<Vec<_>>().join(", ")
@@ -185,32 +170,22 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
             continue;
         };
         let mark = if row.is_copy { " [1]" } else { "" };
-        let _ = write!(
-            text,
-            "{:<52} {:>11} {:>11}",
-            format!("{}{mark}", row.text),
-            figure.other.unwrap_or(0),
-            figure.ours
-        );
-        let mut rest = limits(table, row);
-        if let Some(why) = row.unlike {
-            rest = format!("no ratio: {why}");
-        } else if Counts::is_time(row) {
-            rest = spread(c, ours, row.key)?;
-        }
-        let _ = match (row.unlike, figure.ratio()) {
-            (None, Some(ratio)) => write!(text, " {ratio:>7.3}"),
-            _ => write!(text, " {:>7}", "-"),
-        };
-        let _ = match (row.unlike, figure.own(), figure.own_ratio()) {
-            (None, Some((theirs, own)), Some(ratio)) => {
-                write!(text, " {theirs:>11} {own:>11} {ratio:>7.3}")
+        let what = format!("{}{mark}", row.text);
+        let (theirs, own_figure) = (figure.other.unwrap_or(0), figure.ours);
+        let (mut ratio, mut own) = ("-".to_string(), String::new());
+        if row.unlike.is_none() {
+            ratio = figure.ratio().map_or(ratio, |ratio| format!("{ratio:.3}"));
+            if let (Some((theirs, ours)), Some(ratio)) = (figure.own(), figure.own_ratio()) {
+                own = format!("{theirs:>11} {ours:>11} {ratio:>7.3}");
             }
-            _ => write!(text, " {:>11} {:>11} {:>7}", "", "", ""),
+        }
+        let rest = match row.unlike {
+            Some(why) => format!("no ratio: {why}"),
+            None if Counts::is_time(row) => spread(c, ours, row.key)?,
+            None => limits(table, row),
         };
-        let line = format!("{}  {rest}", std::mem::take(text));
-        *text = line.trim_end().to_string();
-        text.push('\n');
+        let line = format!("{what:<52} {theirs:>11} {own_figure:>11} {ratio:>7} {own:>31}  {rest}");
+        add_line(text, &line);
     }
     text.push_str(
         "\nC's own, our own: without what either kernel does for it anyway, as counted of what has no part in \
@@ -222,37 +197,32 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
 
 /// The part without C: each row beside another row of the module.
 fn without_c(table: &Table, text: &mut String) {
-    let beside = ROWS.iter().filter_map(|row| {
-        let figure = table.figures.get(row.key)?;
-        Some((row, figure.ours, row.beside.map(|key| table.ours(key))?))
-    });
     let _ = writeln!(
         text,
         "\n{:<52} {:>11} {:>11} {:>7}  at most",
         "instructions, where there are none of C's", "beside", "this", "ratio"
     );
-    for (row, ours, first) in beside {
-        let _ = write!(text, "{:<52}", row.text);
-        let _ = match first {
-            Some(first) => write!(text, " {first:>11} {ours:>11} {:>7.3}", ratio(ours, first)),
-            None => write!(text, " {:>11} {ours:>11} {:>7}", "-", "-"),
+    for row in ROWS {
+        let (Some(ours), Some(beside)) = (table.ours(row.key), row.beside) else {
+            continue;
         };
-        let line = format!("{}  {}", std::mem::take(text), limits(table, row));
-        *text = line.trim_end().to_string();
-        text.push('\n');
+        let (first, ratio) = match table.ours(beside) {
+            Some(first) => (first.to_string(), format!("{:.3}", ratio(ours, first))),
+            None => ("-".into(), "-".into()),
+        };
+        let (what, limits) = (row.text, limits(table, row));
+        let line = format!("{what:<52} {first:>11} {ours:>11} {ratio:>7}  {limits}");
+        add_line(text, &line);
     }
 }
 
-/// The exceeded limits, with reasons.
 fn excused(table: &Table, text: &mut String) {
-    let mut entries = EXCEEDED
-        .iter()
-        .filter(|entry| table.figures.contains_key(entry.row))
-        .peekable();
-    if entries.peek().is_some() {
-        let _ = writeln!(text, "\nlimits known to be exceeded");
+    let is_measured = |entry: &&Exceeded| table.figures.contains_key(entry.row);
+    let measured: Vec<_> = EXCEEDED.iter().filter(is_measured).collect();
+    if !measured.is_empty() {
+        text.push_str("\nlimits known to be exceeded\n");
     }
-    for entry in entries {
+    for entry in measured {
         let what = format!("{}, {}", entry.row, entry.limit.text());
         let _ = writeln!(
             text,
@@ -262,7 +232,6 @@ fn excused(table: &Table, text: &mut String) {
     }
 }
 
-/// The part for programs that do not use user_events.
 fn unused(table: &Table, text: &mut String) {
     let _ = writeln!(
         text,
@@ -273,10 +242,7 @@ fn unused(table: &Table, text: &mut String) {
         let figure = table.figures.get(*key).copied().unwrap_or_default();
         let (before, after) = (figure.other.unwrap_or(0), figure.ours);
         let ratio = ratio(after, before);
-        let verdict = match ratio > UNUSED_LIMIT * judge::NOISE {
-            true => " EXCEEDED",
-            false => "",
-        };
+        let verdict = verdict(ratio > UNUSED_LIMIT * judge::NOISE);
         let _ = writeln!(
             text,
             "{what:<52} {before:>11} {after:>11} {ratio:>7.3}  {UNUSED_LIMIT}{verdict}"
@@ -289,7 +255,6 @@ fn unused(table: &Table, text: &mut String) {
     }
 }
 
-/// The timed part.
 fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
     let _ = writeln!(
         text,
@@ -429,10 +394,7 @@ mod tests {
         let c = counts(&printed(&groups[..1], 100));
         let ours = counts(&(printed(&groups, 90) + "bench group.perf.write 99\nbench ended"));
         let mut table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
-        let figure = |ours| Figure {
-            ours,
-            ..Figure::default()
-        };
+        let figure = |ours| Figure::new(ours, None);
         assert_eq!(table.figures["group.ftrace.write"], figure(90));
         table.figures.insert("group.perf.write".into(), figure(99));
         let mut text = String::new();

@@ -3,9 +3,10 @@
 //! System calls, one safe function each. Measured functions do nothing but the call.
 
 use std::ffi::CStr;
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
@@ -23,25 +24,23 @@ pub fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Marks the begin of counting for the plugin.
-#[inline(always)]
-pub fn mark_begin() {
-    // SAFETY: An instruction that does nothing.
-    unsafe { core::arch::asm!("nopl 0x12345601(%rax)", options(att_syntax, nomem, nostack)) };
-}
+/// Marks for the plugin: counting begins, and ends; and the counts since the last row are those of
+/// the next row.
+pub const BEGIN: i32 = 1;
+pub const END: i32 = 2;
+pub const ROW: i32 = 3;
 
-/// Marks the end of counting for the plugin.
+/// Executes a mark for the plugin.
 #[inline(always)]
-pub fn mark_end() {
+pub fn mark<const MARK: i32>() {
     // SAFETY: An instruction that does nothing.
-    unsafe { core::arch::asm!("nopl 0x12345602(%rax)", options(att_syntax, nomem, nostack)) };
-}
-
-/// Assigns the counts since the last row to the next row, for the plugin.
-#[inline(always)]
-pub fn mark_row() {
-    // SAFETY: An instruction that does nothing.
-    unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
+    unsafe {
+        core::arch::asm!(
+            "nopl 0x12345600+{mark}(%rax)",
+            mark = const MARK,
+            options(att_syntax, nomem, nostack)
+        );
+    }
 }
 
 /// Gives the plugin the address of the preempt count.
@@ -95,7 +94,6 @@ impl ProbePlace {
     pub const LONG: ProbePlace = ProbePlace(bench_probe_long);
     pub const BEHIND_SEMAPHORE: ProbePlace = ProbePlace(bench_probe_behind_semaphore);
 
-    /// The address of the instruction.
     pub fn address(self) -> usize {
         self.0 as usize
     }
@@ -158,23 +156,44 @@ pub fn write(file: &File, bytes: &[u8]) -> isize {
     unsafe { libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// Closes a file.
-#[inline]
-pub fn close(file: File) {
-    drop(file);
-}
-
-/// Forks. The child, which has this thread only, runs `child` and ends.
+/// Forks. The child, which has this thread only, runs `child` and ends, with status 1 if that
+/// panics.
 #[inline]
 pub fn fork(child: impl FnOnce()) -> i32 {
     // SAFETY: The program has one thread, so the child may run any code.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        child();
-        exit_now(0);
+        let result = catch_unwind(AssertUnwindSafe(child));
+        exit_now(i32::from(result.is_err()));
     }
     assert!(pid > 0, "fork: {}", io::Error::last_os_error());
     pid
+}
+
+/// Forks a process that does this work, and keeps its result until it is killed. Returns when the
+/// work is done.
+pub fn fork_with<T>(work: impl FnOnce() -> T) -> i32 {
+    let (mut told, say) = pipe();
+    let pid = fork(|| {
+        let _kept = work();
+        write(&say, &[1]);
+        pause();
+    });
+    drop(say);
+    told.read_exact(&mut [0]).expect("the work of a process");
+    pid
+}
+
+/// Waits for a child that must not fail.
+pub fn wait_for_success(pid: i32) {
+    assert_eq!(wait(pid).expect("wait"), 0, "the status of a process");
+}
+
+/// Kills a child, and waits for its end.
+pub fn end(pid: i32) {
+    // SAFETY: Takes numbers.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    wait(pid).expect("wait");
 }
 
 /// Forks a child that exits at once. The parent runs nothing but the call.
@@ -237,24 +256,17 @@ pub fn cpu_time_of(pid: i32) -> u64 {
     nanoseconds(clock)
 }
 
-/// Ends the process at once.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
     unsafe { libc::_exit(code) }
 }
 
-/// Waits for a child, or for any if `pid` is -1. Returns its status as `waitpid` gives it.
+/// Waits for a child. Returns its status as `waitpid` gives it.
 pub fn wait(pid: i32) -> io::Result<i32> {
     let mut status = 0;
     // SAFETY: `status` is valid for the call.
     check(unsafe { libc::waitpid(pid, &mut status, 0) }.into())?;
     Ok(status)
-}
-
-/// Kills a process.
-pub fn kill(pid: i32) {
-    // SAFETY: Takes numbers.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// Sleeps until this process is killed.
@@ -274,8 +286,13 @@ pub fn pipe() -> (File, File) {
     unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) }
 }
 
+pub fn open_to_write(path: &str) -> File {
+    let file = OpenOptions::new().write(true).open(path);
+    file.unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// Mounts a file system that needs no device.
-pub fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
+pub fn mount(kind: &CStr, place: &CStr) {
     // SAFETY: All strings end in NUL, and no data is given.
     let ret = unsafe {
         libc::mount(
@@ -286,24 +303,22 @@ pub fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
             std::ptr::null(),
         )
     };
-    check(ret.into()).map(drop)
+    check(ret.into()).unwrap_or_else(|error| panic!("mount {place:?}: {error}"));
 }
 
-/// Loads a module.
-pub fn load_module(file: &File) -> io::Result<()> {
+pub fn load_module(file: &File) {
     // SAFETY: The parameters are an empty C string.
     let ret = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
-    check(ret).map(drop)
+    check(ret).expect("load the module");
 }
 
 /// Unloads a module that is not in use.
-pub fn unload_module(name: &CStr) -> io::Result<()> {
+pub fn unload_module(name: &CStr) {
     // SAFETY: The name ends in NUL.
     let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), 0) };
-    check(ret).map(drop)
+    check(ret).expect("unload the module");
 }
 
-/// Turns the machine off.
 pub fn power_off() -> ! {
     // SAFETY: Takes a number.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };
@@ -405,13 +420,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Maps the start of a file.
-    pub fn of_file(file: &File, length: usize) -> io::Result<Shared> {
-        Shared::of_file_at(file, length, 0)
-    }
-
-    /// Maps this offset of a file.
-    fn of_file_at(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
+    /// Maps a file from this offset on.
+    pub fn of_file(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: The kernel chooses an unused address.
         let start = unsafe {
@@ -490,9 +500,9 @@ impl Uring {
         })?;
         let completions = params[25] as usize;
         let length = completions + COMPLETION_SIZE * params[1] as usize;
-        let rings = Shared::of_file(&file, length)?;
+        let rings = Shared::of_file(&file, length, 0)?;
         let submissions =
-            Shared::of_file_at(&file, SUBMISSION_SIZE * entries as usize, IORING_OFF_SQES)?;
+            Shared::of_file(&file, SUBMISSION_SIZE * entries as usize, IORING_OFF_SQES)?;
         Ok(Uring {
             submission_tail: params[11] as usize,
             completion_head: params[20] as usize,
@@ -549,7 +559,6 @@ impl Uring {
         assert_eq!(submitted, self.entries.into(), "io_uring_enter");
     }
 
-    /// The result of each entry.
     pub fn results(&self) -> Vec<i32> {
         let mut head = self.rings.int(self.completion_head).load(Ordering::Relaxed);
         let tail = self.rings.int(self.completion_tail).load(Ordering::Acquire);

@@ -69,7 +69,6 @@ fn tap(status: &str, may_skip: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a file as text.
 fn read(file: &str) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -55,7 +55,6 @@ pub fn tap(output: &str, ended_well: bool, may_skip: bool) -> Sum {
     Sum { passed, failed }
 }
 
-/// Returns the number at the start of a result.
 fn number(result: &str) -> Option<usize> {
     result.split(' ').next()?.parse().ok()
 }
@@ -116,141 +115,96 @@ fn boot_lines(
 mod tests {
     use super::*;
 
-    const STARTS_AGAIN: &str =
-        "  the emulator ran code that the kernel had replaced (Oops: int3), see x: starting again";
+    const AGAIN: &str = "the emulator ran code that the kernel had replaced, see x: starting again";
 
-    #[track_caller]
-    fn tap_is(ended_well: bool, may_skip: bool, sum: (usize, usize), lines: &[&str]) {
-        let (passed, failed) = sum;
-        let got = tap(&lines.join("\n"), ended_well, may_skip);
-        assert_eq!(got, Sum { passed, failed });
+    /// Replaces a line `again` by [`AGAIN`].
+    fn text(lines: &str) -> String {
+        let lines = lines.split('\n');
+        let lines = lines.map(|line| if line == "again" { AGAIN } else { line });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn results_are_counted() {
-        tap_is(
-            true,
-            false,
-            (2, 0),
-            &["TAP version 13", "1..2", "ok 1 one", "ok 2 two"],
-        );
-        tap_is(true, false, (1, 1), &["1..2", "ok 1 one", "not ok 2 two"]);
-        tap_is(true, false, (2, 0), &["1..2\r", "ok 1 one\r", "ok 2 two\r"]);
+        for (output, passed, failed) in [
+            ("TAP version 13\n1..2\nok 1 one\nok 2 two", 2, 0),
+            ("1..2\nok 1 one\nnot ok 2 two", 1, 1),
+            ("1..2\r\nok 1 one\r\nok 2 two\r", 2, 0),
+            // The plan is kept to.
+            ("1..3\nok 1 one", 1, 2),
+            ("1..2\nok 1 one\nok 1 one", 1, 1),
+            ("1..1\nok 1 one\nok 2 two", 2, 1),
+            ("ok 1 one", 1, 1),
+            ("1..1\n1..1\nok 1 one", 1, 1),
+            ("1..0", 0, 1),
+            ("", 0, 1),
+            // A machine that starts again keeps its failures.
+            ("1..2\nok 1 one\nagain\n1..2\nok 1 one\nok 2 two", 2, 0),
+            ("1..2\nnot ok 1 one\nagain\n1..2\nok 1 one\nok 2 two", 2, 1),
+            ("1..2\nok 1 one\nok 2 two\nagain\n1..2\nok 1 one", 1, 1),
+            ("1..2\nok 1 one\nok 2 two # SKIP no", 1, 1),
+        ] {
+            let sum = tap(&text(output), true, false);
+            assert_eq!(sum, Sum { passed, failed }, "{output}");
+        }
     }
 
     #[test]
     fn a_status_is_a_failure_once() {
-        tap_is(false, false, (2, 1), &["1..2", "ok 1 one", "ok 2 two"]);
-        tap_is(false, false, (1, 1), &["1..2", "ok 1 one", "not ok 2 two"]);
-        tap_is(false, false, (0, 3), &["1..3"]);
+        for (output, passed, failed) in [
+            ("1..2\nok 1 one\nok 2 two", 2, 1),
+            ("1..2\nok 1 one\nnot ok 2 two", 1, 1),
+            ("1..3", 0, 3),
+        ] {
+            let sum = tap(output, false, false);
+            assert_eq!(sum, Sum { passed, failed }, "{output}");
+        }
     }
 
     #[test]
-    fn what_is_skipped_counts_where_it_may_not_be() {
-        tap_is(
-            true,
-            false,
-            (1, 1),
-            &["1..2", "ok 1 one", "ok 2 two # SKIP no"],
-        );
-        tap_is(
-            true,
-            true,
-            (1, 0),
-            &["1..2", "ok 1 one", "ok 2 two # SKIP no"],
-        );
-        tap_is(
-            true,
-            true,
-            (1, 1),
-            &["1..3", "ok 1 one", "ok 2 two # skip no"],
-        );
-        tap_is(false, true, (0, 1), &["1..1", "ok 1 one # SKIP no"]);
-    }
-
-    #[test]
-    fn the_plan_is_kept_to() {
-        tap_is(true, false, (1, 2), &["1..3", "ok 1 one"]);
-        tap_is(true, false, (1, 1), &["1..2", "ok 1 one", "ok 1 one"]);
-        tap_is(true, false, (2, 1), &["1..1", "ok 1 one", "ok 2 two"]);
-        tap_is(true, false, (1, 1), &["ok 1 one"]);
-        tap_is(true, false, (1, 1), &["1..1", "1..1", "ok 1 one"]);
-        tap_is(true, false, (0, 1), &["1..0"]);
-        tap_is(true, false, (0, 1), &[""]);
-    }
-
-    #[test]
-    fn a_machine_that_starts_again_keeps_its_failures() {
-        let again = STARTS_AGAIN;
-        tap_is(
-            true,
-            false,
-            (2, 0),
-            &["1..2", "ok 1 one", again, "1..2", "ok 1 one", "ok 2 two"],
-        );
-        tap_is(
-            true,
-            false,
-            (2, 1),
-            &[
-                "1..2",
-                "not ok 1 one",
-                again,
-                "1..2",
-                "ok 1 one",
-                "ok 2 two",
-            ],
-        );
-        tap_is(
-            true,
-            false,
-            (1, 1),
-            &["1..2", "ok 1 one", "ok 2 two", again, "1..2", "ok 1 one"],
-        );
-    }
-
-    #[track_caller]
-    fn boot_is(sum: (usize, usize), score: &[&str], shown: &[&str], starts: &[&str]) {
-        let text = |lines: &[&str]| (!lines.is_empty()).then(|| lines.join("\n"));
-        let starts = starts.iter().map(|score| score.to_string());
-        let lines = boot_lines(text(score), text(shown), starts);
-        let part = |line: &String, at| line.split(' ').nth(at).unwrap().parse::<usize>().unwrap();
-        let got = (
-            lines.iter().map(|line| part(line, 0)).sum::<usize>(),
-            lines.iter().map(|line| part(line, 1)).sum::<usize>(),
-        );
-        assert_eq!(got, sum);
+    fn what_is_skipped_does_not_count_where_it_may_be() {
+        for (output, ended_well, passed, failed) in [
+            ("1..2\nok 1 one\nok 2 two # SKIP no", true, 1, 0),
+            ("1..3\nok 1 one\nok 2 two # skip no", true, 1, 1),
+            ("1..1\nok 1 one # SKIP no", false, 0, 1),
+        ] {
+            let sum = tap(output, ended_well, true);
+            assert_eq!(sum, Sum { passed, failed }, "{output}");
+        }
     }
 
     #[test]
     fn starts_add_up() {
-        let again = STARTS_AGAIN;
-        let score = ["10 0 selftests", "3 1 abi_test"];
-        boot_is((0, 0), &[], &[], &[]);
-        boot_is((13, 1), &score, &[], &[]);
-        boot_is((13, 1), &score, &["ok one", "not ok two: why"], &[]);
-        boot_is(
-            (13, 1),
-            &score,
-            &["ok one", again, "ok one", "not ok two: why"],
-            &[],
-        );
-        boot_is(
-            (13, 2),
-            &score,
-            &["not ok one: why", again, "ok one", "not ok two: why"],
-            &[],
-        );
-        let twice = [
-            "not ok one: why",
-            again,
-            "ok one",
-            "not ok three",
-            again,
-            "ok one",
-        ];
-        boot_is((13, 3), &score, &twice, &[]);
-        boot_is((13, 3), &score, &twice, &["9 2 selftests"]);
-        boot_is((13, 4), &score, &twice, &["9 2 selftests", "0 1 unloading"]);
+        const SCORE: &str = "10 0 selftests\n3 1 abi_test";
+        const TWICE: &str = "not ok one: why\nagain\nok one\nnot ok three\nagain\nok one";
+        for (score, shown, starts, sum) in [
+            ("", "", &[][..], (0, 0)),
+            (SCORE, "", &[], (13, 1)),
+            (SCORE, "ok one\nnot ok two: why", &[], (13, 1)),
+            (
+                SCORE,
+                "ok one\nagain\nok one\nnot ok two: why",
+                &[],
+                (13, 1),
+            ),
+            (
+                SCORE,
+                "not ok one: why\nagain\nok one\nnot ok two",
+                &[],
+                (13, 2),
+            ),
+            (SCORE, TWICE, &[], (13, 3)),
+            (SCORE, TWICE, &["9 2 selftests"], (13, 3)),
+            (SCORE, TWICE, &["9 2 selftests", "0 1 unloading"], (13, 4)),
+        ] {
+            let file = |lines: &str| (!lines.is_empty()).then(|| text(lines));
+            let others = starts.iter().map(|score| score.to_string());
+            let lines = boot_lines(file(score), file(shown), others);
+            let total = |at: usize| -> usize {
+                let parts = lines.iter().filter_map(|line| line.split(' ').nth(at));
+                parts.map(|part| part.parse::<usize>().unwrap()).sum()
+            };
+            assert_eq!((total(0), total(1)), sum, "{shown} {starts:?}");
+        }
     }
 }

@@ -16,7 +16,6 @@ use std::fmt;
 pub enum Extent {
     /// The whole log: if the kernel's first line is missing, lines are lost.
     FromStart,
-    /// A part.
     Part,
 }
 

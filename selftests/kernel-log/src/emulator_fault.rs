@@ -24,7 +24,6 @@ const REPORTS: [&str; 8] = [
 /// The report that may be the emulator's fault.
 const BREAKPOINT: &str = "Oops: int3: 0000";
 
-/// RCU's messages about a stall.
 const STALLS: [&str; 2] = ["detected stalls on CPUs", "self-detected stall on CPU"];
 
 /// Printed to the kernel's log by `selftests/machine/vm` before the module is loaded.
@@ -188,10 +187,7 @@ mod tests {
         ] {
             assert!(!is_emulator_fault(&breakpoint(place)), "{place}");
         }
-    }
-
-    #[test]
-    fn one_with_a_module_in_the_stack_is_not() {
+        // Nor is one with a module in the stack.
         for frame in [
             " write_one+0x1/0x2 [user_events]",
             "? write_one+0xab/0xcd [other]",
@@ -200,16 +196,12 @@ mod tests {
             let console = report(BREAKPOINT_TITLE, IN_KERNEL, frame);
             assert!(!is_emulator_fault(&console), "{frame}");
         }
-        let frame = "one+0x1 [user_events]";
-        assert!(is_emulator_fault(&report(
-            BREAKPOINT_TITLE,
-            IN_KERNEL,
-            frame
-        )));
+        let console = report(BREAKPOINT_TITLE, IN_KERNEL, "one+0x1 [user_events]");
+        assert!(is_emulator_fault(&console));
     }
 
     #[test]
-    fn another_fault_is_not() {
+    fn another_report_is_not() {
         for title in [
             "Oops: 0000 [#1] SMP NOPTI",
             "Oops: int3: 0001 [#1] SMP NOPTI",
@@ -221,10 +213,7 @@ mod tests {
             let console = report(title, IN_KERNEL, "one");
             assert!(!is_emulator_fault(&console), "{title}");
         }
-    }
-
-    #[test]
-    fn what_follows_another_report_is_not() {
+        // Nor is what follows another report.
         for title in [
             "BUG: KASAN: slab-use-after-free in one",
             "KASAN: null-ptr-deref in range",
@@ -239,17 +228,15 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_without_a_report_is_not() {
-        assert!(!is_emulator_fault(
-            "[    9.000000] Kernel panic - not syncing: Oops: int3\n"
-        ));
-        // A report without the place of the breakpoint.
-        assert!(!is_emulator_fault("[    9.000000] Oops: int3: 0000 [#1]\n"));
-    }
-
-    #[test]
-    fn an_empty_console_is_not() {
-        assert!(!is_emulator_fault(""));
+    fn a_report_that_lacks_its_parts_is_not() {
+        for console in [
+            "",
+            "[    9.000000] Kernel panic - not syncing: Oops: int3\n",
+            // A report without the place of the breakpoint.
+            "[    9.000000] Oops: int3: 0000 [#1]\n",
+        ] {
+            assert!(!is_emulator_fault(console), "{console}");
+        }
     }
 
     #[test]

@@ -62,11 +62,19 @@ pub fn unexpected<L: AsRef<str>>(
     test: &str,
     extent: Extent,
 ) -> Vec<usize> {
-    let mut judge = Judge::new(allowed, test);
+    let mut judge = Judge {
+        allowed,
+        test,
+        race: None,
+        stack_explained: 0,
+        found: Vec::new(),
+    };
     for (at, line) in lines.iter().enumerate() {
         judge.add(at, line.as_ref());
     }
-    judge.end(extent)
+    judge.end_race(extent);
+    judge.found.sort_unstable();
+    judge.found
 }
 
 struct Judge<'a> {
@@ -81,16 +89,6 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    fn new(allowed: Allowed, test: &'a str) -> Self {
-        Judge {
-            allowed,
-            test,
-            race: None,
-            stack_explained: 0,
-            found: Vec::new(),
-        }
-    }
-
     fn add(&mut self, at: usize, line: &'a str) {
         if let Some(name) = line.strip_prefix(TEST.trim_end()) {
             self.test = name.trim_start();
@@ -164,12 +162,6 @@ impl<'a> Judge<'a> {
         let is_of_faults =
             |entry: &str| self.allowed.injected_faults && OF_FAULTS.entries().any(|of| of == entry);
         reports.all(is_of_faults) && !has_word(line, "BUG")
-    }
-
-    fn end(mut self, extent: Extent) -> Vec<usize> {
-        self.end_race(extent);
-        self.found.sort_unstable();
-        self.found
     }
 }
 

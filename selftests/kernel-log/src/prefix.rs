@@ -40,31 +40,20 @@ mod tests {
 
     #[test]
     fn time_and_task_are_no_part_of_the_text() {
-        for line in [
-            "one [two] three",
-            "[    0.000000] one [two] three",
-            "[12345.678901] one [two] three",
-            "[    2.000000] [   T12] one [two] three",
-            "[    2.000000] [    C1] one [two] three \t\r",
+        for (prefix, end) in [
+            ("", ""),
+            ("[    0.000000] ", ""),
+            ("[12345.678901] ", ""),
+            ("[    2.000000] [   T12] ", ""),
+            ("[    2.000000] [    C1] ", " \t\r"),
         ] {
-            assert_eq!(without_prefix(line), "one [two] three", "{line}");
+            for text in ["", "one [two] three"] {
+                let line = format!("{prefix}{text}{end}");
+                assert_eq!(without_prefix(&line), text, "{line}");
+            }
         }
-    }
-
-    #[test]
-    fn a_line_may_be_empty() {
-        for line in [
-            "",
-            "[    2.000000]",
-            "[    2.000000] ",
-            "[    2.000000] [   T12] ",
-        ] {
-            assert_eq!(without_prefix(line), "", "{line}");
-        }
-    }
-
-    #[test]
-    fn other_brackets_are_part_of_the_text() {
+        assert_eq!(without_prefix("[    2.000000]"), "");
+        // Other brackets are part of the text.
         for line in [
             "[one] two",
             "[] two",

@@ -8,20 +8,18 @@
 
 use super::tell;
 use super::writing::{Writer, TIMES};
-use crate::attach::{has_calls_for_probes, UserProbe};
+use crate::attach::{has_calls_for_probes, Probe};
 use crate::events::{Switch, TRACING};
 use crate::{count, sys};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-/// A way to record.
 pub struct Way {
     pub key: &'static str,
     pub text: &'static str,
     /// The program's work with nothing attached.
     pub off: Option<&'static str>,
-    /// The measured payloads.
     pub payloads: &'static [&'static str],
 }
 
@@ -31,47 +29,44 @@ pub const PAYLOADS: &[&str] = &["12", "100"];
 /// The key of rows without a consumer.
 pub const OFF: &str = "off";
 
-const fn way(key: &'static str, text: &'static str, off: Option<&'static str>) -> Way {
+const fn way(key: &'static str, text: &'static str) -> Way {
     Way {
         key,
         text,
-        off,
+        off: None,
         payloads: PAYLOADS,
+    }
+}
+
+impl Way {
+    /// The key of a row of this way.
+    pub fn row(&self, what: &str) -> String {
+        format!("{}.{what}", self.key)
+    }
+
+    const fn off(mut self, off: &'static str) -> Way {
+        self.off = Some(off);
+        self
+    }
+
+    const fn only(mut self, payloads: &'static [&'static str]) -> Way {
+        self.payloads = payloads;
+        self
     }
 }
 
 /// This module is the first.
 pub const WAYS: &[Way] = &[
-    way(
-        OURS,
-        "user_events, this module",
-        Some("a test of the event's bit"),
-    ),
-    way(
-        "lttng",
-        "LTTng-UST",
-        Some("a test of the tracepoint's state"),
-    ),
-    Way {
-        payloads: &["100"],
-        ..way("lttng-bytes", "LTTng-UST, the string as a sequence", None)
-    },
-    way("call", "USDT, the 10-byte nop", Some("the nop")),
-    way("trap", "USDT, the 1-byte nop", Some("the nop")),
-    Way {
-        payloads: &[],
-        ..way(
-            "semaphore",
-            "USDT with a semaphore",
-            Some("a test of the semaphore"),
-        )
-    },
-    way(
-        "marker",
-        "trace_marker",
-        Some("a write that fails, tracing is off"),
-    ),
-    way("marker-raw", "trace_marker_raw", None),
+    way(OURS, "user_events, this module").off("a test of the event's bit"),
+    way("lttng", "LTTng-UST").off("a test of the tracepoint's state"),
+    way("lttng-bytes", "LTTng-UST, the string as a sequence").only(&["100"]),
+    way("call", "USDT, the 10-byte nop").off("the nop"),
+    way("trap", "USDT, the 1-byte nop").off("the nop"),
+    way("semaphore", "USDT with a semaphore")
+        .off("a test of the semaphore")
+        .only(&[]),
+    way("marker", "trace_marker").off("a write that fails, tracing is off"),
+    way("marker-raw", "trace_marker_raw"),
 ];
 
 /// The way whose rows are judged.
@@ -97,14 +92,6 @@ pub const EXPERIMENTS: &[(&str, &str)] = &[
     ("uring.128", "io_uring, 128 records in a call, each"),
 ];
 
-impl Way {
-    /// The key of a row of this way.
-    pub fn row(&self, what: &str) -> String {
-        format!("{}.{what}", self.key)
-    }
-}
-
-/// The keys of all rows.
 pub fn keys() -> Vec<String> {
     let of_way = |way: &'static Way| {
         let off = way.off.map(|_| OFF);
@@ -117,7 +104,6 @@ pub fn keys() -> Vec<String> {
 
 const NUMBERS: [u64; 3] = [1, 2, 3];
 
-/// A string of 100 bytes with its NUL.
 const TEXT: &[u8; 100] = &{
     let mut text = [b'x'; 100];
     text[99] = 0;
@@ -140,13 +126,8 @@ fn user_events() {
     tell("user_events.100", recorded(Writer::of_string(TEXT.len())));
 }
 
-/// The median cost of a write to ftrace.
 fn recorded(writer: Writer) -> u64 {
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    let count = writer.write();
-    ftrace.turn(false);
-    drop(ftrace);
+    let count = writer.in_ftrace(Writer::write);
     writer.end();
     count
 }
@@ -169,7 +150,7 @@ fn probes() {
         ("call", sys::ProbePlace::LONG),
     ] {
         tell(&format!("{key}.off"), pass(place, NUMBERS));
-        let probe = UserProbe::new(
+        let probe = Probe::on_place(
             place,
             "a=%di:u32 b=%si:u32 c=%dx:u32",
             NUMBERS,
@@ -177,7 +158,7 @@ fn probes() {
         );
         tell(&format!("{key}.12"), pass(place, NUMBERS));
         drop(probe);
-        let probe = UserProbe::new(place, "text=+0(%di):string", text, &seen);
+        let probe = Probe::on_place(place, "text=+0(%di):string", text, &seen);
         tell(&format!("{key}.100"), pass(place, text));
         assert_eq!(
             has_calls_for_probes(),
@@ -189,12 +170,7 @@ fn probes() {
 }
 
 fn markers() {
-    let open = |name: &str| {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(format!("{TRACING}/{name}"));
-        file.expect("open a marker")
-    };
+    let open = |name: &str| sys::open_to_write(&format!("{TRACING}/{name}"));
     let cost = |file: &File, bytes: &[u8], returned: isize| {
         count::median(TIMES, || assert_eq!(sys::write(file, bytes), returned))
     };
@@ -229,8 +205,7 @@ fn rings() {
         count::median_then(101, || uring.run(), check) / u64::from(entries)
     };
     tell("null.call", count::median(TIMES, sys::getppid));
-    let null = OpenOptions::new().write(true).open("/dev/null");
-    let null = null.expect("open /dev/null");
+    let null = sys::open_to_write("/dev/null");
     tell(
         "null.write",
         count::median(TIMES, || assert_eq!(sys::write(&null, &NOTHING), 16)),
@@ -254,7 +229,6 @@ fn rings() {
     writer.end();
 }
 
-/// Runs a program to its end.
 fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program)
         .args(arguments)
@@ -276,7 +250,7 @@ fn run(program: &str, arguments: &[&str]) {
 fn lttng() {
     const SNAPSHOT: &str = "/tmp/snapshot";
     fs::create_dir("/dev/shm").expect("make /dev/shm");
-    sys::mount(c"tmpfs", c"/dev/shm").expect("mount /dev/shm");
+    sys::mount(c"tmpfs", c"/dev/shm");
     run("/usr/bin/lttng-sessiond", &["--daemonize", "--no-kernel"]);
     let lttng = |arguments: &str| {
         let arguments: Vec<&str> = arguments.split(' ').collect();

@@ -4,15 +4,14 @@
 //! calls, and of a program, which enters the kernel for each call.
 
 use super::writing::{set_sub_buffers, Writer};
-use crate::events::{Switch, TRACING};
+use crate::events::TRACING;
 use crate::sys;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// The module that makes the calls.
 const CALLER: &str = "/clock.ko";
 
 /// Any number of an ioctl that the VFS does not handle itself.
@@ -30,7 +29,6 @@ const FEW_SAMPLES: usize = 3000;
 const LENGTHS: &[usize] = &[100, 1000, 4000];
 const LARGE: usize = 500_000;
 
-/// Duration of concurrent writing.
 const TIME: Duration = Duration::from_millis(1500);
 
 /// `enum call` of clock.c
@@ -100,7 +98,6 @@ impl Calls<'_> {
     }
 }
 
-/// Prints rows.
 struct Clock {
     caller: File,
     /// Ticks of the time stamp counter in a microsecond.
@@ -110,7 +107,7 @@ struct Clock {
 impl Clock {
     fn new() -> Clock {
         let module = File::open(CALLER).expect("the module that makes the calls");
-        sys::load_module(&module).expect("load the module that makes the calls");
+        sys::load_module(&module);
         let (start, ticks) = (Instant::now(), sys::time_stamp());
         while start.elapsed() < Duration::from_millis(300) {}
         let ticks = (sys::time_stamp() - ticks) as f64;
@@ -209,17 +206,11 @@ pub fn rows() {
     let numbers = Writer::of_numbers(None);
     let processors = std::thread::available_parallelism().expect("processors");
     if processors.get() > 1 {
-        let ftrace = Switch::new(&numbers.name);
-        ftrace.turn(true);
-        for threads in [1, 2, 4] {
-            clock.together(&numbers, threads);
-        }
-        ftrace.turn(false);
+        numbers.in_ftrace(|numbers| [1, 2, 4].map(|threads| clock.together(numbers, threads)));
         return numbers.close();
     }
 
-    let null = OpenOptions::new().write(true).open("/dev/null");
-    let null = null.expect("open /dev/null");
+    let null = sys::open_to_write("/dev/null");
     clock.row("getppid", Call::Getppid, &null, &[0; 16], 0);
     clock.row("write.null", Call::Write, &null, &[0; 16], 16);
     clock.row("writev.null", Call::Writev, &null, &[0; 16], 16);
@@ -240,10 +231,6 @@ fn set_buffer(kilobytes: u32) {
 
 /// Prints the writes to an event that ftrace records, and ends the writer.
 fn recorded(clock: &Clock, key: &str, writer: Writer) {
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    clock.writes(key, &writer, true);
-    ftrace.turn(false);
-    drop(ftrace);
+    writer.in_ftrace(|writer| clock.writes(key, writer, true));
     writer.end();
 }

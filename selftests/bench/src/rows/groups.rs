@@ -3,52 +3,36 @@
 //! Groups of events, which C lacks: in one, beside many, and with limited records; compared with
 //! the first group.
 
+use super::registering::{register_all, requests_for, unregister_all};
 use super::tell;
 use super::toggling::toggle;
 use super::writing::Writer;
 use crate::attach::Perf;
-use crate::events::{described, Group, Request, Switch, Words};
+use crate::events::{described, numbered, Group, Request, Words};
 use crate::{count, events, sys};
 use std::fs::File;
 use std::io::Read;
 
-/// Number of other groups.
 const OTHERS: usize = 1000;
 
-/// Name of the measured group.
 const NAME: &str = "bench";
 
-/// Writes, registering and unregistering in a group.
 pub fn in_one() {
     let group = Group::new(NAME, "");
     let writer = Writer::of_numbers(Some(&group));
     tell("group.disabled.write", writer.refused());
-    tell("group.ftrace.write", with_ftrace(&writer, Writer::write));
+    tell("group.ftrace.write", writer.in_ftrace(Writer::write));
     let perf = Perf::sample(&writer.name);
     tell("group.perf.write", writer.write_then(|| perf.skip()));
-    assert_eq!(perf.lost(), 0, "perf lost records");
-    drop(perf);
+    perf.end();
     writer.end();
     registrations(&group);
     group.remove();
     limited();
 }
 
-/// Runs `measure` while ftrace has the event enabled.
-fn with_ftrace(writer: &Writer, measure: impl Fn(&Writer) -> u64) -> u64 {
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    let count = measure(writer);
-    ftrace.turn(false);
-    count
-}
-
 /// Number of registered events, each with a bit.
 const EVENTS: usize = 500;
-
-fn numbered(at: usize) -> String {
-    described(&format!("bench_{at}"))
-}
 
 /// Registers and unregisters events in the first group and in this one, in turn. Takes medians,
 /// since a slab may need a page at the same one of the two each time.
@@ -89,7 +73,7 @@ fn limited() {
     let measure_with = |limits: &str, measure: fn(&Writer) -> u64| {
         let group = Group::new(NAME, limits);
         let writer = Writer::of_numbers(Some(&group));
-        let count = with_ftrace(&writer, measure);
+        let count = writer.in_ftrace(measure);
         writer.close();
         group.remove();
         count
@@ -120,8 +104,8 @@ impl Others {
         let (ready, say_ready) = sys::pipe();
         let pid = sys::fork(|| {
             told.read_exact(&mut [0]).expect("wait for the start");
-            let registered = std::panic::catch_unwind(|| Others::register(&groups));
-            sys::write(&say_ready, &[u8::from(registered.is_ok())]);
+            let _registered = Others::register(&groups);
+            sys::write(&say_ready, &[1]);
             sys::pause();
         });
         Others {
@@ -136,11 +120,8 @@ impl Others {
     /// of the trace core.
     fn start(&mut self) {
         sys::write(&self.start, &[1]);
-        let mut is_ready = [0];
-        self.ready
-            .read_exact(&mut is_ready)
-            .expect("read from the other process");
-        assert_eq!(is_ready, [1], "registering in other groups failed");
+        let ready = self.ready.read_exact(&mut [0]);
+        ready.expect("registering in other groups");
     }
 
     /// Registers an event in each group. Returns the words and files of the registrations.
@@ -148,8 +129,7 @@ impl Others {
         let words = Words::new(groups.len());
         let register = |(at, group): (usize, &Group)| {
             let file = group.data();
-            let mut request = Request::new(&described("bench_numbers"), &words, at);
-            assert_eq!(request.register(&file), 0, "register in another group");
+            Request::registered(&file, &described("bench_numbers"), &words, at);
             file
         };
         let files = groups.iter().enumerate().map(register).collect();
@@ -157,54 +137,40 @@ impl Others {
     }
 
     fn end(self) {
-        sys::kill(self.pid);
-        sys::wait(self.pid).expect("wait");
+        sys::end(self.pid);
         events::wait_until_none();
         self.groups.into_iter().for_each(Group::remove);
     }
 }
 
-/// Registering in a group.
 fn register(group: &Group) -> u64 {
     let file = group.data();
     let words = Words::new(EVENTS);
-    let mut requests: Vec<Request> = (0..EVENTS)
-        .map(|at| Request::new(&numbered(at), &words, at))
-        .collect();
-    let register = |request: &mut Request| {
-        let (count, result) = count::of(|| request.register(&file));
-        assert_eq!(result, 0, "register");
-        count
-    };
-    let count = count::median_of(requests.iter_mut().map(register).collect());
-    for request in &mut requests {
-        assert_eq!(request.unregister(&file), 0, "unregister");
-    }
-    count
+    let mut requests = requests_for(&words, 0..EVENTS);
+    let counts = register_all(&file, &mut requests);
+    unregister_all(&file, requests.iter_mut());
+    count::median_of(counts)
 }
 
-/// Writes and registering in a group beside many others.
 pub fn beside_others() {
     let mut others = Others::new();
     let group = Group::new(NAME, "");
     let writer = Writer::of_numbers(Some(&group));
     others.start();
     tell("others.disabled.write", writer.refused());
-    tell("others.ftrace.write", with_ftrace(&writer, Writer::write));
+    tell("others.ftrace.write", writer.in_ftrace(Writer::write));
     tell("others.register", register(&group));
     writer.close();
     group.remove();
     others.end();
 }
 
-/// Enabling and disabling an event of a group beside many others.
 pub fn toggle_beside_others() {
     let mut others = Others::new();
     let group = Group::new(NAME, "");
     let words = Words::new(1);
     let file = group.data();
-    let mut request = Request::new(&described("bench_own"), &words, 0);
-    assert_eq!(request.register(&file), 0, "register");
+    let mut request = Request::registered(&file, &described("bench_own"), &words, 0);
     others.start();
     tell(
         "others.toggle",

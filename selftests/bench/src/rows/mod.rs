@@ -26,8 +26,8 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("core", floor::records),
     ("numbers", writing::numbers),
     ("runs", writing::runs_of_programs),
-    ("strings", writing::strings),
-    ("long", writing::long_strings),
+    ("strings", || writing::strings_of(&[100])),
+    ("long", || writing::strings_of(&[1000, 4000])),
     ("large", writing::large),
     ("instead", writing::instead),
     ("many", registering::first_and_last),
@@ -64,12 +64,14 @@ pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 /// The group of other ways to record, on machines of its own, which have LTTng.
 pub const ALTERNATIVES: (&str, fn()) = ("alternatives", alternatives::measure);
 
-/// The group that the host's clock times.
-#[cfg(feature = "clock")]
-pub const CLOCK: fn() = clock::rows;
+/// All timed groups. The second is of the host's clock.
+pub const TIMED: &[(&str, fn())] = &[
+    BY_THE_CLOCK,
+    #[cfg(feature = "clock")]
+    ("clock", clock::rows),
+];
 
-/// Prints the count of a row.
 pub fn tell(key: &str, count: u64) {
     println!("bench {key} {count}");
-    sys::mark_row();
+    sys::mark::<{ sys::ROW }>();
 }

@@ -3,7 +3,7 @@
 //! Registering and unregistering, and how the cost grows with the number of registrations.
 
 use super::{memory, processes, tell};
-use crate::events::{described, Request, Words, TRACING};
+use crate::events::{described, numbered, Request, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,16 +15,14 @@ const MANY: usize = 8000;
 
 const VERY_MANY: usize = 30_000;
 
-/// A file, and the requests of many events on it, with a bit in each word.
-fn requests_for(words: &Words, count: usize) -> (File, Vec<Request>) {
-    let requests = (0..count)
-        .map(|at| Request::new(&described(&format!("bench_{at}")), words, at))
-        .collect();
-    (events::data(), requests)
+/// The requests of these events, with a bit in each word.
+pub fn requests_for(words: &Words, events: Range<usize>) -> Vec<Request> {
+    let request = |(at, event)| Request::new(&numbered(event), words, at);
+    events.enumerate().map(request).collect()
 }
 
 /// The cost of each registration.
-fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
+pub fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
     let registered = requests.iter_mut().map(|request| {
         let (count, result) = count::of(|| request.register(file));
         assert_eq!(result, 0, "register");
@@ -33,7 +31,10 @@ fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
     registered.collect()
 }
 
-fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Request>) -> Vec<u64> {
+pub fn unregister_all<'a>(
+    file: &File,
+    requests: impl Iterator<Item = &'a mut Request>,
+) -> Vec<u64> {
     let unregistered = requests.map(|request| {
         let (count, result) = count::of(|| request.unregister(file));
         assert_eq!(result, 0, "unregister");
@@ -46,7 +47,7 @@ fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Reques
 /// registrations.
 pub fn first_and_last() {
     let words = Words::new(MANY);
-    let (file, mut requests) = requests_for(&words, MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..MANY));
 
     // All rows of one process, whose memory stays the same.
     processes::with("none");
@@ -64,21 +65,15 @@ pub fn first_and_last() {
     processes::with("8000");
 
     // A few, spread over all, so that the number of registrations hardly changes.
-    let some = || (40..MANY).step_by(80);
-    let mut chosen: Vec<&mut Request> = Vec::new();
-    for (at, request) in requests.iter_mut().enumerate() {
-        if some().any(|chosen| chosen == at) {
-            chosen.push(request);
-        }
-    }
-    let counts = unregister_all(&file, chosen.into_iter());
+    let some: Vec<&mut Request> = requests.iter_mut().skip(40).step_by(80).collect();
+    let counts = unregister_all(&file, some.into_iter());
     // The median, as a tick of the timer would be a fiftieth of the mean.
     tell("unregister.8000", count::median_of(counts));
-    for at in some() {
-        assert_eq!(requests[at].register(&file), 0, "register again");
+    for request in requests.iter_mut().skip(40).step_by(80) {
+        assert_eq!(request.register(&file), 0, "register again");
     }
     count::settle();
-    tell("close.8000", count::of(|| sys::close(file)).0);
+    tell("close.8000", count::of(|| drop(file)).0);
 }
 
 /// The memory of a trace instance for all events, which is the trace core's minimum for each.
@@ -91,7 +86,6 @@ fn memory_of_an_instance() -> u64 {
     taken
 }
 
-/// The memory of registrations and of events.
 pub fn memory() {
     // The first registrations fill free parts of allocated pages, and are not counted.
     const FIRST: usize = 1000;
@@ -103,7 +97,7 @@ pub fn memory() {
     let mut requests: Vec<Request> = (0..REGISTRATIONS + 2 * EVENTS)
         .map(|at| {
             let event = (at + 1).saturating_sub(REGISTRATIONS);
-            Request::new(&described(&format!("bench_{event}")), &words, at)
+            Request::new(&numbered(event), &words, at)
         })
         .collect();
     let taken_by = |requests: &mut [Request]| {
@@ -131,14 +125,14 @@ pub fn memory() {
 /// Measures closing a file, which ends its events.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
-    let (file, mut requests) = requests_for(&words, MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..MANY));
     register_all(&file, &mut requests);
     unregister_all(&file, requests.iter_mut());
     // Polling is rare, since it costs instructions.
     const INTERVAL: Duration = Duration::from_millis(100);
     count::settle();
     let start = count::busy();
-    let close = count::of(|| sys::close(file)).0;
+    let close = count::of(|| drop(file)).0;
     let looked = events::wait_until_none_by(INTERVAL);
     let end = count::busy();
     // The cost of as many polls alone, with the timer's ticks meanwhile.
@@ -178,23 +172,10 @@ fn register_thinly(file: &File, leaves: usize) -> Words {
 pub fn exits_with_thin_leaves() {
     let words = Words::new(1);
     let file = events::data();
-    let mut request = Request::new(&described("bench_thin"), &words, 0);
-    assert_eq!(request.register(&file), 0, "register");
+    Request::registered(&file, &described("bench_thin"), &words, 0);
     for leaves in [10_000, 20_000, 100_000] {
-        let (mut told, say) = sys::pipe();
-        let pid = sys::fork(|| {
-            let registered = std::panic::catch_unwind(|| register_thinly(&events::data(), leaves));
-            sys::write(&say, &[u8::from(registered.is_ok())]);
-            sys::pause();
-        });
-        let mut is_registered = [0];
-        told.read_exact(&mut is_registered)
-            .expect("a process that registers");
-        assert_eq!(is_registered, [1], "registering failed");
-        let count = count::all_tasks_to_the_end(|| {
-            sys::kill(pid);
-            sys::wait(pid).expect("wait");
-        });
+        let pid = sys::fork_with(|| register_thinly(&events::data(), leaves));
+        let count = count::all_tasks_to_the_end(|| sys::end(pid));
         tell(&format!("thin.{leaves}"), count);
     }
 }
@@ -204,14 +185,9 @@ pub fn the_last_of_very_many() {
     const LAST: usize = 1000;
     // Forked first, so that the child inherits no registrations.
     let (start, mut say_start) = sys::pipe();
-    let pid = sys::fork(|| {
-        let again = std::panic::catch_unwind(|| {
-            register_again(&start, VERY_MANY - LAST..VERY_MANY);
-        });
-        sys::exit_now(i32::from(again.is_err()));
-    });
+    let pid = sys::fork(|| register_again(&start, VERY_MANY - LAST..VERY_MANY));
     let words = Words::new(VERY_MANY);
-    let (file, mut requests) = requests_for(&words, VERY_MANY);
+    let (file, mut requests) = (events::data(), requests_for(&words, 0..VERY_MANY));
     let mut last = 0;
     for some in requests.chunks_mut(LAST) {
         last = count::mean(&register_all(&file, some));
@@ -220,7 +196,7 @@ pub fn the_last_of_very_many() {
     }
     tell("register.30000", last);
     say_start.write_all(&[1]).expect("start the other process");
-    assert_eq!(sys::wait(pid).expect("wait"), 0, "registering again");
+    sys::wait_for_success(pid);
 }
 
 /// Waits for the start, then registers these existing events, with a bit each.
@@ -228,13 +204,7 @@ fn register_again(mut start: &File, events: Range<usize>) {
     start.read_exact(&mut [0]).expect("wait for the start");
     sys::run_first();
     let words = Words::new(events.len());
-    let file = events::data();
-    let mut requests: Vec<Request> = events
-        .enumerate()
-        .map(|(at, event)| Request::new(&described(&format!("bench_{event}")), &words, at))
-        .collect();
-    tell(
-        "again.30000",
-        count::mean(&register_all(&file, &mut requests)),
-    );
+    let (file, mut requests) = (events::data(), requests_for(&words, events));
+    let counts = register_all(&file, &mut requests);
+    tell("again.30000", count::mean(&counts));
 }

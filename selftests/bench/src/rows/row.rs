@@ -44,16 +44,11 @@ pub struct Row {
     pub is_quoted: bool,
 }
 
-pub const fn row(
-    group: &'static str,
-    judged: Judged,
-    key: &'static str,
-    text: &'static str,
-) -> Row {
+pub const fn row(group: &'static str, key: &'static str, judged: Judged) -> Row {
     Row {
         group,
         key,
-        text,
+        text: "",
         judged,
         floor: &[],
         limits: &[],
@@ -65,6 +60,11 @@ pub const fn row(
 }
 
 impl Row {
+    pub const fn text(mut self, text: &'static str) -> Row {
+        self.text = text;
+        self
+    }
+
     pub const fn above(mut self, floor: &'static [&'static str]) -> Row {
         self.floor = floor;
         self

@@ -25,562 +25,298 @@ pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
     Not("a time, made of the grace periods and the kernel's work that happen to fall into it");
 
-/// The table.
 pub const ROWS: &[Row] = &[
-    row(
-        "nothing",
-        THE_KERNELS,
-        "call",
-        "a system call that does nothing",
-    ),
-    row(
-        "nothing",
-        THE_KERNELS,
-        "null.write",
-        "write of 16 bytes to /dev/null",
-    ),
-    row(
-        "nothing",
-        THE_KERNELS,
-        "null.writev",
-        "writev of 16 bytes to /dev/null",
-    ),
-    row(
-        "core",
-        THE_KERNELS,
-        "core.ftrace",
-        "a record of an event of the kernel's, ftrace",
-    ),
-    row(
-        "core",
-        THE_KERNELS,
-        "core.filter",
-        "... ftrace, a filter drops it",
-    ),
-    row("core", THE_KERNELS, "core.hist", "... a hist trigger"),
-    row("core", THE_KERNELS, "core.perf", "... perf"),
-    row("core", THE_KERNELS, "core.both", "... ftrace and perf"),
-    row("core", THE_KERNELS, "core.bpf", "... an eBPF program"),
-    row(
-        "toggle",
-        THE_KERNELS,
-        "core.toggle",
-        "enable and disable a synthetic event",
-    ),
-    row(
-        "numbers",
-        Call,
-        "disabled.write",
-        "write to a disabled event",
-    )
-    .above(&["null.write"])
-    .at_most(&[OfC(0.85)])
-    .quoted(),
-    row(
-        "numbers",
-        Call,
-        "disabled.writev",
-        "writev to a disabled event",
-    )
-    .above(&["null.writev"])
-    .at_most(&[OfC(0.95)]),
-    row(
-        "numbers",
-        Call,
-        "ftrace.write",
-        "write of 12 bytes, ftrace attached",
-    )
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfC(0.86), OfOurs("uprobe", 0.49)])
-    .quoted(),
-    row(
-        "numbers",
-        Call,
-        "ftrace.writev",
-        "writev of 12 bytes, ftrace",
-    )
-    .above(&["null.writev", "core.ftrace"])
-    .at_most(&[OfC(0.90)])
-    .quoted(),
-    row(
-        "threads",
-        Call,
-        "threads.2",
-        "write of 12 bytes, ftrace, one file, two threads",
-    )
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
-    row("threads", Call, "threads.4", "... four threads")
+    row("nothing", "call", THE_KERNELS).text("a system call that does nothing"),
+    row("nothing", "null.write", THE_KERNELS).text("write of 16 bytes to /dev/null"),
+    row("nothing", "null.writev", THE_KERNELS).text("writev of 16 bytes to /dev/null"),
+    row("core", "core.ftrace", THE_KERNELS).text("a record of an event of the kernel's, ftrace"),
+    row("core", "core.filter", THE_KERNELS).text("... ftrace, a filter drops it"),
+    row("core", "core.hist", THE_KERNELS).text("... a hist trigger"),
+    row("core", "core.perf", THE_KERNELS).text("... perf"),
+    row("core", "core.both", THE_KERNELS).text("... ftrace and perf"),
+    row("core", "core.bpf", THE_KERNELS).text("... an eBPF program"),
+    row("toggle", "core.toggle", THE_KERNELS).text("enable and disable a synthetic event"),
+    row("numbers", "disabled.write", Call)
+        .text("write to a disabled event")
+        .above(&["null.write"])
+        .at_most(&[OfC(0.85)])
+        .quoted(),
+    row("numbers", "disabled.writev", Call)
+        .text("writev to a disabled event")
+        .above(&["null.writev"])
+        .at_most(&[OfC(0.95)]),
+    row("numbers", "ftrace.write", Call)
+        .text("write of 12 bytes, ftrace attached")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.86), OfOurs("uprobe", 0.49)])
+        .quoted(),
+    row("numbers", "ftrace.writev", Call)
+        .text("writev of 12 bytes, ftrace")
+        .above(&["null.writev", "core.ftrace"])
+        .at_most(&[OfC(0.90)])
+        .quoted(),
+    row("threads", "threads.2", Call)
+        .text("write of 12 bytes, ftrace, one file, two threads")
         .above(&["null.write", "core.ftrace"])
         .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
-    row(
-        "strings",
-        Call,
-        "ftrace.100",
-        "write of a 100-byte string, ftrace",
-    )
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfC(0.88)])
-    .quoted(),
-    row(
-        "strings",
-        Call,
-        "ftrace.parts7",
-        "writev of that in 7 parts",
-    )
-    .above(&["null.writev", "core.ftrace"]),
-    row(
-        "strings",
-        Call,
-        "ftrace.parts30",
-        "writev of that in 30 parts",
-    )
-    .above(&["null.writev", "core.ftrace"]),
-    row(
-        "long",
-        Call,
-        "ftrace.1000",
-        "write of a 1000-byte string, ftrace",
-    )
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfC(0.81)])
-    .copy(),
-    row(
-        "long",
-        Call,
-        "ftrace.4000",
-        "write of a 4000-byte string, ftrace",
-    )
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfC(0.70)])
-    .copy(),
-    row("large", Call, "large.one", "write of 500,004 bytes, ftrace")
+    row("threads", "threads.4", Call)
+        .text("... four threads")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
+    row("strings", "ftrace.100", Call)
+        .text("write of a 100-byte string, ftrace")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.88)])
+        .quoted(),
+    row("strings", "ftrace.parts7", Call)
+        .text("writev of that in 7 parts")
+        .above(&["null.writev", "core.ftrace"]),
+    row("strings", "ftrace.parts30", Call)
+        .text("writev of that in 30 parts")
+        .above(&["null.writev", "core.ftrace"]),
+    row("long", "ftrace.1000", Call)
+        .text("write of a 1000-byte string, ftrace")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.81)])
+        .copy(),
+    row("long", "ftrace.4000", Call)
+        .text("write of a 4000-byte string, ftrace")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.70)])
+        .copy(),
+    row("large", "large.one", Call)
+        .text("write of 500,004 bytes, ftrace")
         .above(&["null.write", "core.ftrace"])
         .at_most(&[OfC(0.4)])
         .copy(),
-    row("large", Call, "large.two", "... and a further instance")
+    row("large", "large.two", Call)
+        .text("... and a further instance")
         .above(&["null.write", "core.ftrace", "core.ftrace"])
         .at_most(&[OfC(0.8)])
         .copy(),
-    row(
-        "numbers",
-        Call,
-        "filter.write",
-        "write of 12 bytes, ftrace, a filter drops it",
-    )
-    .above(&["null.write", "core.filter"]),
-    row(
-        "numbers",
-        Call,
-        "hist.write",
-        "write of 12 bytes, a hist trigger",
-    )
-    .above(&["null.write", "core.hist"]),
-    row("numbers", Call, "perf.write", "write of 12 bytes, perf")
+    row("numbers", "filter.write", Call)
+        .text("write of 12 bytes, ftrace, a filter drops it")
+        .above(&["null.write", "core.filter"]),
+    row("numbers", "hist.write", Call)
+        .text("write of 12 bytes, a hist trigger")
+        .above(&["null.write", "core.hist"]),
+    row("numbers", "perf.write", Call)
+        .text("write of 12 bytes, perf")
         .above(&["null.write", "core.perf"])
         .at_most(&[OfC(0.90)])
         .quoted(),
-    row("numbers", Call, "perf.writev", "writev of 12 bytes, perf")
+    row("numbers", "perf.writev", Call)
+        .text("writev of 12 bytes, perf")
         .above(&["null.writev", "core.perf"])
         .at_most(&[OfC(0.90)]),
-    row(
-        "strings",
-        Call,
-        "perf.100",
-        "write of a 100-byte string, perf",
-    )
-    .above(&["null.write", "core.perf"])
-    .at_most(&[OfC(0.88)]),
-    row(
-        "long",
-        Call,
-        "perf.1000",
-        "write of a 1000-byte string, perf",
-    )
-    .above(&["null.write", "core.perf"])
-    .at_most(&[OfC(0.84)])
-    .copy(),
-    row(
-        "long",
-        Call,
-        "perf.4000",
-        "write of a 4000-byte string, perf",
-    )
-    .above(&["null.write", "core.perf"])
-    .at_most(&[OfC(0.83)])
-    .copy(),
-    row(
-        "numbers",
-        Call,
-        "both.writev",
-        "writev of 12 bytes, ftrace and perf",
-    )
-    // With perf as well, user_events do less than a kernel event does for ftrace and perf together.
-    .above(&["null.writev", "core.perf"])
-    .at_most(&[OfC(0.88)])
-    .quoted(),
-    row(
-        "numbers",
-        Call,
-        "bpf.write",
-        "write of 12 bytes, an eBPF program",
-    )
-    .above(&["null.write", "core.bpf"])
-    .unlike("C never runs the program"),
-    row(
-        "runs",
-        Equals(100),
-        "bpf.runs",
-        "... how often that runs for 100 records",
-    )
-    .unlike("no cost"),
-    row(
-        "instead",
-        THE_KERNELS,
-        "trace_marker",
-        "instead: trace_marker, 16 bytes",
-    ),
-    row(
-        "instead",
-        THE_KERNELS,
-        "trace_marker_raw",
-        "instead: trace_marker_raw, 16 bytes",
-    ),
-    row(
-        "instead",
-        THE_KERNELS,
-        "uprobe",
-        "instead: a uprobe with one argument, ftrace",
-    ),
-    row(
-        "many",
-        REGISTERING,
-        "register.100",
-        "register an event and a bit, mean of the first 100",
-    )
-    .above(&["call"])
-    .quoted(),
-    row("many", REGISTERING, "register.400", "... of the first 400").above(&["call"]),
-    row(
-        "many",
-        REGISTERING,
-        "register.1600",
-        "... of the first 1600",
-    )
-    .above(&["call"]),
-    row(
-        "many",
-        REGISTERING,
-        "register.8000",
-        "... of number 6001 to 8000",
-    )
-    .above(&["call"])
-    .at_most(&[OfC(0.16), OfOurs("register.100", 1.2)]),
-    row(
-        "far",
-        REGISTERING,
-        "register.30000",
-        "... of number 29001 to 30000",
-    )
-    .above(&["call"])
-    .quoted(),
-    row(
-        "far",
-        WORK,
-        "again.30000",
-        "register one of these with a bit in another process",
-    )
-    .above(&["call"]),
-    row(
-        "many",
-        WORK,
-        "unregister.8000",
-        "unregister, 8000 registered",
-    )
-    .above(&["call"])
-    .at_most(&[OfC(0.04)])
-    .quoted(),
-    row(
-        "many",
-        WORK,
-        "close.8000",
-        "close a file of 8000 events, all with bits",
-    )
-    .above(&["call"])
-    .at_most(&[OfC(0.5)]),
-    row(
-        "last",
-        WORK,
-        "close.last",
-        "close a file of 8000 events without another user",
-    )
-    .above(&["call"]),
-    row(
-        "last",
-        WORK,
-        "gone.last",
-        "... until all of them are gone, by any task",
-    )
-    .above(&["call"])
-    .at_most(&[OfC(0.1)]),
-    row(
-        "toggle",
-        WORK,
-        "toggle.alone",
-        "enable and disable an event of one process",
-    )
-    .at_most(&[OfC(1.01)])
-    .quoted(),
-    row(
-        "toggle",
-        WORK,
-        "toggle.beside",
-        "... beside 200 processes x 500 registrations",
-    )
-    .at_most(&[OfOurs("toggle.alone", 1.1)])
-    .quoted(),
-    row(
-        "toggle",
-        WORK,
-        "toggle.shared",
-        "... the event shared by these 200",
-    )
-    .at_most(&[OfC(0.5)]),
-    row(
-        "toggle",
-        WORK,
-        "toggle.page",
-        "... an event with 1000 bits in one page",
-    )
-    .at_most(&[OfC(0.2)]),
-    row(
-        "toggle",
-        A_TIME,
-        "enable.alone",
-        "the time of enabling an event of one process",
-    ),
-    row(
-        "toggle",
-        A_TIME,
-        "enable.beside",
-        "... while others toggle the one of these 200",
-    )
-    .at_most(&[OfOurs("enable.alone", 2.0)]),
-    row(
-        "many",
-        WORK,
-        "fork.none",
-        "the fork call, nothing registered",
-    ),
-    row("many", WORK, "fork.1", "the fork call, 1 registration")
+    row("strings", "perf.100", Call)
+        .text("write of a 100-byte string, perf")
+        .above(&["null.write", "core.perf"])
+        .at_most(&[OfC(0.88)]),
+    row("long", "perf.1000", Call)
+        .text("write of a 1000-byte string, perf")
+        .above(&["null.write", "core.perf"])
+        .at_most(&[OfC(0.84)])
+        .copy(),
+    row("long", "perf.4000", Call)
+        .text("write of a 4000-byte string, perf")
+        .above(&["null.write", "core.perf"])
+        .at_most(&[OfC(0.83)])
+        .copy(),
+    row("numbers", "both.writev", Call)
+        .text("writev of 12 bytes, ftrace and perf")
+        // With perf as well, user_events do less than a kernel event does for ftrace and perf
+        // together.
+        .above(&["null.writev", "core.perf"])
+        .at_most(&[OfC(0.88)])
+        .quoted(),
+    row("numbers", "bpf.write", Call)
+        .text("write of 12 bytes, an eBPF program")
+        .above(&["null.write", "core.bpf"])
+        .unlike("C never runs the program"),
+    row("runs", "bpf.runs", Equals(100))
+        .text("... how often that runs for 100 records")
+        .unlike("no cost"),
+    row("instead", "trace_marker", THE_KERNELS).text("instead: trace_marker, 16 bytes"),
+    row("instead", "trace_marker_raw", THE_KERNELS).text("instead: trace_marker_raw, 16 bytes"),
+    row("instead", "uprobe", THE_KERNELS).text("instead: a uprobe with one argument, ftrace"),
+    row("many", "register.100", REGISTERING)
+        .text("register an event and a bit, mean of the first 100")
+        .above(&["call"])
+        .quoted(),
+    row("many", "register.400", REGISTERING)
+        .text("... of the first 400")
+        .above(&["call"]),
+    row("many", "register.1600", REGISTERING)
+        .text("... of the first 1600")
+        .above(&["call"]),
+    row("many", "register.8000", REGISTERING)
+        .text("... of number 6001 to 8000")
+        .above(&["call"])
+        .at_most(&[OfC(0.16), OfOurs("register.100", 1.2)]),
+    row("far", "register.30000", REGISTERING)
+        .text("... of number 29001 to 30000")
+        .above(&["call"])
+        .quoted(),
+    row("far", "again.30000", WORK)
+        .text("register one of these with a bit in another process")
+        .above(&["call"]),
+    row("many", "unregister.8000", WORK)
+        .text("unregister, 8000 registered")
+        .above(&["call"])
+        .at_most(&[OfC(0.04)])
+        .quoted(),
+    row("many", "close.8000", WORK)
+        .text("close a file of 8000 events, all with bits")
+        .above(&["call"])
+        .at_most(&[OfC(0.5)]),
+    row("last", "close.last", WORK)
+        .text("close a file of 8000 events without another user")
+        .above(&["call"]),
+    row("last", "gone.last", WORK)
+        .text("... until all of them are gone, by any task")
+        .above(&["call"])
+        .at_most(&[OfC(0.1)]),
+    row("toggle", "toggle.alone", WORK)
+        .text("enable and disable an event of one process")
+        .at_most(&[OfC(1.01)])
+        .quoted(),
+    row("toggle", "toggle.beside", WORK)
+        .text("... beside 200 processes x 500 registrations")
+        .at_most(&[OfOurs("toggle.alone", 1.1)])
+        .quoted(),
+    row("toggle", "toggle.shared", WORK)
+        .text("... the event shared by these 200")
+        .at_most(&[OfC(0.5)]),
+    row("toggle", "toggle.page", WORK)
+        .text("... an event with 1000 bits in one page")
+        .at_most(&[OfC(0.2)]),
+    row("toggle", "enable.alone", A_TIME).text("the time of enabling an event of one process"),
+    row("toggle", "enable.beside", A_TIME)
+        .text("... while others toggle the one of these 200")
+        .at_most(&[OfOurs("enable.alone", 2.0)]),
+    row("many", "fork.none", WORK).text("the fork call, nothing registered"),
+    row("many", "fork.1", WORK)
+        .text("the fork call, 1 registration")
         .above(&["fork.none"])
         .at_most(&[OfC(1.0)]),
-    row("many", WORK, "fork.100", "the fork call, 100 registrations").above(&["fork.none"]),
-    row(
-        "many",
-        WORK,
-        "fork.8000",
-        "the fork call, 8000 registrations",
-    )
-    .above(&["fork.none"])
-    .at_most(&[OfOurs("fork.1", 1.5)]),
-    row(
-        "many",
-        WORK,
-        "life.none",
-        "fork, exit, all work, nothing registered",
-    ),
-    row("many", WORK, "life.1", "... 1 registration")
+    row("many", "fork.100", WORK)
+        .text("the fork call, 100 registrations")
+        .above(&["fork.none"]),
+    row("many", "fork.8000", WORK)
+        .text("the fork call, 8000 registrations")
+        .above(&["fork.none"])
+        .at_most(&[OfOurs("fork.1", 1.5)]),
+    row("many", "life.none", WORK).text("fork, exit, all work, nothing registered"),
+    row("many", "life.1", WORK)
+        .text("... 1 registration")
         .above(&["life.none"])
         .at_most(&[OfC(1.01)])
         .quoted(),
-    row("many", WORK, "life.100", "... 100 registrations").above(&["life.none"]),
-    row("many", WORK, "life.8000", "... 8000 registrations")
+    row("many", "life.100", WORK)
+        .text("... 100 registrations")
+        .above(&["life.none"]),
+    row("many", "life.8000", WORK)
+        .text("... 8000 registrations")
         .above(&["life.none"])
         .quoted(),
-    row(
-        "many",
-        WORK,
-        "exec.none",
-        "fork, exec, exit, all work, nothing registered",
-    ),
-    row("many", WORK, "exec.1", "... 1 registration")
+    row("many", "exec.none", WORK).text("fork, exec, exit, all work, nothing registered"),
+    row("many", "exec.1", WORK)
+        .text("... 1 registration")
         .above(&["exec.none"])
         .at_most(&[OfC(1.0)]),
-    row("many", WORK, "exec.100", "... 100 registrations").above(&["exec.none"]),
-    row("many", WORK, "exec.8000", "... 8000 registrations")
+    row("many", "exec.100", WORK)
+        .text("... 100 registrations")
+        .above(&["exec.none"]),
+    row("many", "exec.8000", WORK)
+        .text("... 8000 registrations")
         .above(&["exec.none"])
         .quoted(),
-    row(
-        "many",
-        A_TIME,
-        "time.none",
-        "fork to the end of wait in ns, nothing registered",
-    ),
-    row("many", A_TIME, "time.1", "... 1 registration"),
-    row("many", A_TIME, "time.8000", "... 8000 registrations"),
-    row(
-        "memory",
-        WORK,
-        "memory.event",
-        "bytes of memory for an event of the first 4000, with all",
-    )
-    .quoted(),
-    row(
-        "memory",
-        WORK,
-        "memory.own",
-        "... without what an instance takes for it",
-    )
-    .at_most(&[OfC(0.8)]),
-    row(
-        "memory",
-        WORK,
-        "memory.more.event",
-        "bytes of memory for an event of 4000 more, with all",
-    )
-    .quoted(),
-    row(
-        "memory",
-        WORK,
-        "memory.more.own",
-        "... without what an instance takes for it",
-    )
-    .at_most(&[OfC(1.05)]),
-    row(
-        "memory",
-        WORK,
-        "memory.registration",
-        "bytes of memory for a registration",
-    )
-    .at_most(&[OfC(0.8)])
-    .quoted(),
-    row(
-        "groups",
-        Call,
-        "group.disabled.write",
-        "write to a disabled event",
-    )
-    .beside("disabled.write")
-    .above(&["null.write"])
-    .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
-    row(
-        "groups",
-        Call,
-        "group.ftrace.write",
-        "write of 12 bytes, ftrace attached",
-    )
-    .beside("ftrace.write")
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
-    row(
-        "groups",
-        Call,
-        "group.perf.write",
-        "write of 12 bytes, perf",
-    )
-    .beside("perf.write")
-    .above(&["null.write", "core.perf"])
-    .at_most(&[OfOurs("perf.write", IN_A_GROUP)]),
-    row(
-        "groups",
-        REGISTERING,
-        "first.register",
-        "register an event and a bit, median of 500",
-    )
-    .above(&["call"]),
-    row(
-        "groups",
-        REGISTERING,
-        "group.register",
-        "register an event and a bit, median of 500",
-    )
-    .beside("first.register")
-    .above(&["call"])
-    .at_most(&[OfOurs("first.register", IN_A_GROUP)]),
-    row(
-        "groups",
-        WORK,
-        "first.unregister",
-        "unregister it, median of 500",
-    )
-    .above(&["call"]),
-    row(
-        "groups",
-        WORK,
-        "group.unregister",
-        "unregister it, median of 500",
-    )
-    .beside("first.unregister")
-    .above(&["call"])
-    .at_most(&[OfOurs("first.unregister", IN_A_GROUP)]),
-    row(
-        "others",
-        Call,
-        "others.disabled.write",
-        "write to a disabled event, beside 1000 other groups",
-    )
-    .beside("disabled.write")
-    .above(&["null.write"])
-    .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
-    row(
-        "others",
-        Call,
-        "others.ftrace.write",
-        "write of 12 bytes, ftrace, beside 1000 other groups",
-    )
-    .beside("ftrace.write")
-    .above(&["null.write", "core.ftrace"])
-    .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
-    row(
-        "others",
-        REGISTERING,
-        "others.register",
-        "register an event and a bit, beside 1000 others",
-    )
-    .beside("first.register")
-    .above(&["call"]),
-    row(
-        "others-toggle",
-        WORK,
-        "others.toggle",
-        "enable and disable an event, beside 1000 others",
-    )
-    .beside("toggle.alone")
-    .at_most(&[OfOurs("toggle.alone", IN_A_GROUP)]),
-    row(
-        "groups",
-        Call,
-        "limit.write",
-        "write of 12 bytes, ftrace, with bytes_per_second",
-    )
-    .beside("ftrace.write")
-    .above(&["null.write", "core.ftrace"]),
-    row("groups", Call, "limit.refused", "... refused for that")
+    row("many", "time.none", A_TIME).text("fork to the end of wait in ns, nothing registered"),
+    row("many", "time.1", A_TIME).text("... 1 registration"),
+    row("many", "time.8000", A_TIME).text("... 8000 registrations"),
+    row("memory", "memory.event", WORK)
+        .text("bytes of memory for an event of the first 4000, with all")
+        .quoted(),
+    row("memory", "memory.own", WORK)
+        .text("... without what an instance takes for it")
+        .at_most(&[OfC(0.8)]),
+    row("memory", "memory.more.event", WORK)
+        .text("bytes of memory for an event of 4000 more, with all")
+        .quoted(),
+    row("memory", "memory.more.own", WORK)
+        .text("... without what an instance takes for it")
+        .at_most(&[OfC(1.05)]),
+    row("memory", "memory.registration", WORK)
+        .text("bytes of memory for a registration")
+        .at_most(&[OfC(0.8)])
+        .quoted(),
+    row("groups", "group.disabled.write", Call)
+        .text("write to a disabled event")
+        .beside("disabled.write")
+        .above(&["null.write"])
+        .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
+    row("groups", "group.ftrace.write", Call)
+        .text("write of 12 bytes, ftrace attached")
+        .beside("ftrace.write")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
+    row("groups", "group.perf.write", Call)
+        .text("write of 12 bytes, perf")
+        .beside("perf.write")
+        .above(&["null.write", "core.perf"])
+        .at_most(&[OfOurs("perf.write", IN_A_GROUP)]),
+    row("groups", "first.register", REGISTERING)
+        .text("register an event and a bit, median of 500")
+        .above(&["call"]),
+    row("groups", "group.register", REGISTERING)
+        .text("register an event and a bit, median of 500")
+        .beside("first.register")
+        .above(&["call"])
+        .at_most(&[OfOurs("first.register", IN_A_GROUP)]),
+    row("groups", "first.unregister", WORK)
+        .text("unregister it, median of 500")
+        .above(&["call"]),
+    row("groups", "group.unregister", WORK)
+        .text("unregister it, median of 500")
+        .beside("first.unregister")
+        .above(&["call"])
+        .at_most(&[OfOurs("first.unregister", IN_A_GROUP)]),
+    row("others", "others.disabled.write", Call)
+        .text("write to a disabled event, beside 1000 other groups")
+        .beside("disabled.write")
+        .above(&["null.write"])
+        .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
+    row("others", "others.ftrace.write", Call)
+        .text("write of 12 bytes, ftrace, beside 1000 other groups")
+        .beside("ftrace.write")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
+    row("others", "others.register", REGISTERING)
+        .text("register an event and a bit, beside 1000 others")
+        .beside("first.register")
+        .above(&["call"]),
+    row("others-toggle", "others.toggle", WORK)
+        .text("enable and disable an event, beside 1000 others")
+        .beside("toggle.alone")
+        .at_most(&[OfOurs("toggle.alone", IN_A_GROUP)]),
+    row("groups", "limit.write", Call)
+        .text("write of 12 bytes, ftrace, with bytes_per_second")
+        .beside("ftrace.write")
+        .above(&["null.write", "core.ftrace"]),
+    row("groups", "limit.refused", Call)
+        .text("... refused for that")
         .beside("ftrace.write")
         .above(&["null.write"]),
-    row(
-        "thin",
-        WORK,
-        "thin.10000",
-        "exit with 10,000 leaves of a bit each",
-    ),
-    row(
-        "thin",
-        WORK,
-        "thin.20000",
-        "exit with 20,000 leaves, beside 10,000",
-    )
-    .beside("thin.10000")
-    .at_most(&[OfOurs("thin.10000", 2.2)]),
-    row(
-        "thin",
-        WORK,
-        "thin.100000",
-        "exit with 100,000 leaves, beside 10,000",
-    )
-    .beside("thin.10000")
-    .at_most(&[OfOurs("thin.10000", 13.7)]),
+    row("thin", "thin.10000", WORK).text("exit with 10,000 leaves of a bit each"),
+    row("thin", "thin.20000", WORK)
+        .text("exit with 20,000 leaves, beside 10,000")
+        .beside("thin.10000")
+        .at_most(&[OfOurs("thin.10000", 2.2)]),
+    row("thin", "thin.100000", WORK)
+        .text("exit with 100,000 leaves, beside 10,000")
+        .beside("thin.10000")
+        .at_most(&[OfOurs("thin.10000", 13.7)]),
 ];
 
 /// All rows with their texts in full: "... so" continues the last text without dots.

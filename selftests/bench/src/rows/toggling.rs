@@ -2,11 +2,11 @@
 
 //! Enabling and disabling an event, alone and beside others.
 
+use super::registering::{register_all, unregister_all};
 use super::{floor, tell};
 use crate::events::{described, Request, Switch, Words};
 use crate::{count, events, sys};
 use std::fs::File;
-use std::io::Read;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -42,7 +42,6 @@ pub fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     })
 }
 
-/// Measures an event with many bits in one page.
 fn in_one_page() {
     const BITS: usize = 1000;
     let words = Words::new(2 * 1024);
@@ -51,16 +50,12 @@ fn in_one_page() {
     let mut requests: Vec<_> = (0..BITS)
         .map(|bit| Request::new(&described("bench_page"), &words, first + bit))
         .collect();
-    for request in &mut requests {
-        assert_eq!(request.register(&file), 0, "register");
-    }
+    register_all(&file, &mut requests);
     tell(
         "toggle.page",
         toggle("bench_page", &words, first + BITS - 1),
     );
-    for request in &mut requests {
-        assert_eq!(request.unregister(&file), 0, "unregister");
-    }
+    unregister_all(&file, requests.iter_mut());
 }
 
 /// Measures enabling an event, alone and while another process toggles an event of all processes.
@@ -90,8 +85,7 @@ fn beside_a_toggle() {
             enable()
         })
         .collect();
-    sys::kill(toggler);
-    sys::wait(toggler).expect("wait");
+    sys::end(toggler);
     Switch::new("bench_shared").turn(false);
     tell("enable.beside", count::mean(&beside));
 }
@@ -105,8 +99,7 @@ fn join_the_others() -> (Words, File) {
             REGISTRATIONS => "bench_shared".to_string(),
             at => format!("bench_crowd_{at}"),
         };
-        let mut request = Request::new(&described(&name), &words, at);
-        assert_eq!(request.register(&file), 0, "register beside others");
+        Request::registered(&file, &described(&name), &words, at);
     }
     (words, file)
 }
@@ -116,39 +109,21 @@ pub fn alone_and_beside_others() {
     floor::toggle();
     let words = Words::new(2);
     let file = events::data();
-    let mut own = Request::new(&described("bench_own"), &words, 0);
-    assert_eq!(own.register(&file), 0, "register");
+    let mut own = Request::registered(&file, &described("bench_own"), &words, 0);
     tell("toggle.alone", toggle("bench_own", &words, 0));
     // The others must not inherit the event.
     assert_eq!(own.unregister(&file), 0, "unregister");
     in_one_page();
 
-    let (mut ready, say_ready) = sys::pipe();
     let pids: Vec<i32> = (0..PROCESSES)
-        .map(|_| {
-            let pid = sys::fork(|| {
-                let joined = std::panic::catch_unwind(join_the_others);
-                sys::write(&say_ready, &[u8::from(joined.is_ok())]);
-                sys::pause();
-            });
-            let mut is_ready = [0];
-            ready
-                .read_exact(&mut is_ready)
-                .expect("read from the others");
-            assert_eq!(is_ready, [1], "one of the others failed");
-            pid
-        })
+        .map(|_| sys::fork_with(join_the_others))
         .collect();
     assert_eq!(own.register(&file), 0, "register");
     tell("toggle.beside", toggle("bench_own", &words, 0));
 
-    let mut shared = Request::new(&described("bench_shared"), &words, 1);
-    assert_eq!(shared.register(&file), 0, "register");
+    Request::registered(&file, &described("bench_shared"), &words, 1);
     tell("toggle.shared", toggle("bench_shared", &words, 1));
     beside_a_toggle();
 
-    for pid in pids {
-        sys::kill(pid);
-        sys::wait(pid).expect("wait");
-    }
+    pids.into_iter().for_each(sys::end);
 }

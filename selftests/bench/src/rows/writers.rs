@@ -52,8 +52,7 @@ fn threads(count: usize, file: &File, record: &[u8]) -> u64 {
 fn writer(payload: &[u8], mut start: &File, told: &File) {
     let words = Words::new(1);
     let file = events::data();
-    let mut request = Request::new(&described(NAME), &words, 0);
-    assert_eq!(request.register(&file), 0, "register");
+    let request = Request::registered(&file, &described(NAME), &words, 0);
     let record = [&request.index().to_ne_bytes()[..], payload].concat();
     assert_eq!(sys::write(told, &0u64.to_ne_bytes()), 8, "say ready");
     start.read_exact(&mut [0]).expect("wait for the start");
@@ -67,12 +66,7 @@ fn together(writers: usize, payload: &[u8]) -> u64 {
     let (start, say_start) = sys::pipe();
     let (mut told, say) = sys::pipe();
     let pids: Vec<i32> = (0..writers)
-        .map(|_| {
-            sys::fork(|| {
-                let wrote = std::panic::catch_unwind(|| writer(payload, &start, &say));
-                sys::exit_now(i32::from(wrote.is_err()));
-            })
-        })
+        .map(|_| sys::fork(|| writer(payload, &start, &say)))
         .collect();
     drop(say);
     let mut next = || {
@@ -83,9 +77,7 @@ fn together(writers: usize, payload: &[u8]) -> u64 {
     (0..writers).for_each(|_| assert_eq!(next(), 0, "ready"));
     sys::write(&say_start, &vec![1; writers]);
     let written = (0..writers).map(|_| next()).sum();
-    for pid in pids {
-        assert_eq!(sys::wait(pid).expect("wait"), 0, "a writer failed");
-    }
+    pids.into_iter().for_each(sys::wait_for_success);
     written
 }
 
@@ -94,8 +86,7 @@ fn together(writers: usize, payload: &[u8]) -> u64 {
 pub fn at_once() {
     let words = Words::new(1);
     let file = events::data();
-    let mut request = Request::new(&described(NAME), &words, 0);
-    assert_eq!(request.register(&file), 0, "register");
+    let request = Request::registered(&file, &described(NAME), &words, 0);
     let ftrace = Switch::new(NAME);
     ftrace.turn(true);
     let short = [1u32, 2, 3].map(u32::to_ne_bytes).concat();

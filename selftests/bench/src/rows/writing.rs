@@ -4,10 +4,10 @@
 //! to record.
 
 use super::tell;
-use crate::attach::{Perf, Uprobe};
+use crate::attach::{Perf, Probe};
 use crate::events::{described, set, Group, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::iter;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -25,15 +25,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    fn new(name: &str, description: &str, payload: &[u8]) -> Writer {
-        Writer::on(events::data(), name, description, payload)
-    }
-
-    /// An event on this file.
-    fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
+    fn new(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
-        let mut request = Request::new(description, &words, 0);
-        assert_eq!(request.register(&file), 0, "register");
+        let request = Request::registered(&file, description, &words, 0);
         Writer {
             name: name.into(),
             record: [&request.index().to_ne_bytes(), payload].concat(),
@@ -48,8 +42,10 @@ impl Writer {
         const NAME: &str = "bench_numbers";
         let payload = [1u32, 2, 3].map(u32::to_ne_bytes).concat();
         match group {
-            None => Writer::new(NAME, &described(NAME), &payload),
-            Some(group) => Writer::on(group.data(), &group.event(NAME), &described(NAME), &payload),
+            None => Writer::new(events::data(), NAME, &described(NAME), &payload),
+            Some(group) => {
+                Writer::new(group.data(), &group.event(NAME), &described(NAME), &payload)
+            }
         }
     }
 
@@ -59,14 +55,14 @@ impl Writer {
         payload.resize(4 + length - 1, b'x');
         payload.push(0);
         let description = "bench_string __rel_loc char[] text";
-        Writer::new("bench_string", description, &payload)
+        Writer::new(events::data(), "bench_string", description, &payload)
     }
 
     /// An event of three numbers with a record of this length: bytes beyond the fields are part of
     /// a record.
     pub fn of_large(length: usize) -> Writer {
         const NAME: &str = "bench_large";
-        Writer::new(NAME, &described(NAME), &vec![b'x'; length])
+        Writer::new(events::data(), NAME, &described(NAME), &vec![b'x'; length])
     }
 
     /// The median cost of testing the bit, in a program that would write if it were set.
@@ -84,7 +80,6 @@ impl Writer {
         })
     }
 
-    /// The file, and the record.
     pub fn file_and_record(&self) -> (&File, &[u8]) {
         (&self.file, &self.record)
     }
@@ -125,6 +120,8 @@ impl Writer {
 
     /// The median cost of a writev of so many parts: the index, and about equal parts of the
     /// payload.
+    // The count must not depend on the code of the caller.
+    #[inline(never)]
     fn written_in(&self, count: usize) -> u64 {
         let length = self.record.len() as isize;
         let (index, payload) = self.record.split_at(4);
@@ -134,6 +131,15 @@ impl Writer {
         count::median(TIMES, || {
             assert_eq!(sys::writev_parts(&self.file, &parts), length)
         })
+    }
+
+    /// Runs `measure` while ftrace has the event enabled.
+    pub fn in_ftrace<T>(&self, measure: impl FnOnce(&Writer) -> T) -> T {
+        let ftrace = Switch::new(&self.name);
+        ftrace.turn(true);
+        let measured = measure(self);
+        ftrace.turn(false);
+        measured
     }
 
     /// Unregisters the event, and waits until it is gone.
@@ -151,8 +157,7 @@ impl Writer {
 /// The cost of the system call and the file layer alone.
 pub fn nothing() {
     tell("call", count::median(TIMES, sys::getppid));
-    let null = OpenOptions::new().write(true).open("/dev/null");
-    let null = null.expect("open /dev/null");
+    let null = sys::open_to_write("/dev/null");
     tell(
         "null.write",
         count::median(TIMES, || {
@@ -167,7 +172,6 @@ pub fn nothing() {
     );
 }
 
-/// Records of three numbers.
 pub fn numbers() {
     let writer = Writer::of_numbers(None);
     let (index, payload) = writer.record.split_at(4);
@@ -193,8 +197,7 @@ pub fn numbers() {
     ftrace.turn(false);
     tell("perf.write", writer.write_then(|| perf.skip()));
     tell("perf.writev", writer.writev_then(|| perf.skip()));
-    assert_eq!(perf.lost(), 0, "perf lost records");
-    drop(perf);
+    perf.end();
 
     let program = Perf::with_program(&writer.name);
     tell("bpf.write", writer.write());
@@ -210,20 +213,18 @@ pub fn numbers() {
 /// no thread waits for another, and a shared file costs each the same as on many.
 pub fn threads() {
     let writer = Writer::of_numbers(None);
-    let ftrace = Switch::new(&writer.name);
-    ftrace.turn(true);
-    for count in [2, 4] {
-        let costs = thread::scope(|scope| {
-            let threads: Vec<_> = (0..count)
-                .map(|_| scope.spawn(|| writer.write_then(thread::yield_now)))
-                .collect();
-            let costs = threads.into_iter().map(|thread| thread.join());
-            costs.map(|cost| cost.expect("a thread")).collect()
-        });
-        tell(&format!("threads.{count}"), count::median_of(costs));
-    }
-    ftrace.turn(false);
-    drop(ftrace);
+    writer.in_ftrace(|writer| {
+        for count in [2, 4] {
+            let costs = thread::scope(|scope| {
+                let threads: Vec<_> = (0..count)
+                    .map(|_| scope.spawn(|| writer.write_then(thread::yield_now)))
+                    .collect();
+                let costs = threads.into_iter().map(|thread| thread.join());
+                costs.map(|cost| cost.expect("a thread")).collect()
+            });
+            tell(&format!("threads.{count}"), count::median_of(costs));
+        }
+    });
     writer.end();
 }
 
@@ -282,17 +283,8 @@ pub fn large() {
     writer.end();
 }
 
-/// Records of a string.
-pub fn strings() {
-    strings_of(&[100]);
-}
-
-/// Records of longer strings, mostly a copy.
-pub fn long_strings() {
-    strings_of(&[1000, 4000]);
-}
-
-fn strings_of(lengths: &[usize]) {
+/// Records of strings of these lengths.
+pub fn strings_of(lengths: &[usize]) {
     for &length in lengths {
         let writer = Writer::of_string(length);
         let ftrace = Switch::new(&writer.name);
@@ -307,8 +299,7 @@ fn strings_of(lengths: &[usize]) {
         drop(ftrace);
         let perf = Perf::sample(&writer.name);
         tell(&format!("perf.{length}"), writer.write_then(|| perf.skip()));
-        assert_eq!(perf.lost(), 0, "perf lost records");
-        drop(perf);
+        perf.end();
         writer.end();
     }
 }
@@ -332,21 +323,14 @@ pub fn long_to_perf() {
     for (key, _, listeners) in LONG_TO_PERF {
         let perfs: Vec<Perf> = (0..listeners).map(|_| Perf::sample(&writer.name)).collect();
         tell(key, writer.write_then(|| perfs.iter().for_each(Perf::skip)));
-        assert!(
-            perfs.iter().all(|perf| perf.lost() == 0),
-            "perf lost records"
-        );
+        perfs.into_iter().for_each(Perf::end);
     }
     writer.end();
 }
 
-/// Measures trace_marker, trace_marker_raw and a uprobe.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(format!("{TRACING}/{name}"));
-        let file = file.expect("open a marker");
+        let file = sys::open_to_write(&format!("{TRACING}/{name}"));
         tell(
             name,
             count::median(TIMES, || {
@@ -354,6 +338,6 @@ pub fn instead() {
             }),
         );
     }
-    let probe = Uprobe::new();
-    tell("uprobe", count::median(TIMES, || probe.hit()));
+    let _probe = Probe::on_function();
+    tell("uprobe", count::median(TIMES, Probe::hit));
 }

@@ -244,7 +244,6 @@ fn limit() -> u64 {
     }
 }
 
-/// The kernel's log.
 fn log() -> Result<String, String> {
     let output = Command::new("dmesg")
         .output()

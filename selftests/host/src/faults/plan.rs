@@ -4,7 +4,10 @@
 
 use super::{
     make_dir,
-    rules,
+    rules::{
+        self,
+        Fault, //
+    },
     text,
     write,
     write_lines,
@@ -123,15 +126,7 @@ pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     chosen.retain(|fault| is_wanted(&fault.name) || is_wanted(&fault.file));
     if let Some((size, of)) = &wanted.sample {
         chosen.retain(|fault| !fault.upsets && fault.argued.is_none());
-        let names: Vec<(&str, &str)> = chosen
-            .iter()
-            .map(|fault| (fault.name.as_str(), fault.file.as_str()))
-            .collect();
-        let names: Vec<String> = sample(&names, *size, of)
-            .into_iter()
-            .map(String::from)
-            .collect();
-        chosen.retain(|fault| names.contains(&fault.name));
+        chosen = sample(chosen, *size, of);
     }
     if chosen.is_empty() {
         return Err(format!("selftests/mutants/ has no such fault for the kernel {kernel}: see what is listed there."));
@@ -195,27 +190,22 @@ fn hash(what: &impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Returns `size` of these faults with their files, ordered by a hash of their names and `of`: the
-/// first of each file first.
-fn sample<'a>(faults: &[(&'a str, &str)], size: usize, of: &str) -> Vec<&'a str> {
-    let mut faults = faults.to_vec();
-    faults.sort_by_key(|(name, _)| hash(&(of, name)));
-    let mut of_file = BTreeMap::new();
-    let mut rounds: Vec<(usize, usize, &str)> = Vec::new();
-    for (index, (name, file)) in faults.into_iter().enumerate() {
-        let count: &mut usize = of_file.entry(file).or_default();
-        rounds.push((*count, index, name));
+/// Returns `size` of these faults, ordered by a hash of their names and `of`: the first of each
+/// file first.
+fn sample(mut faults: Vec<Fault>, size: usize, of: &str) -> Vec<Fault> {
+    faults.sort_by_key(|fault| hash(&(of, &fault.name)));
+    let mut of_file = BTreeMap::<String, usize>::new();
+    let mut rounds = Vec::new();
+    for fault in faults {
+        let count = of_file.entry(fault.file.clone()).or_default();
         *count += 1;
+        rounds.push((*count, fault));
     }
-    rounds.sort();
-    rounds
-        .into_iter()
-        .take(size)
-        .map(|(_, _, name)| name)
-        .collect()
+    rounds.sort_by_key(|(round, _)| *round);
+    let faults = rounds.into_iter().map(|(_, fault)| fault);
+    faults.take(size).collect()
 }
 
-/// Hash of the module's inputs.
 fn module_key(key: &str) -> Result<String, String> {
     let mut files = vec!["Kbuild".to_string()];
     walk(Path::new("src"), &mut files)?;
@@ -331,36 +321,23 @@ mod tests {
 
     #[test]
     fn a_sample_is_of_many_files_and_changes_with_its_word() {
-        let names: Vec<String> = (0..40).map(|number| format!("fault-{number}")).collect();
-        let files = ["a", "a", "a", "b"];
-        let faults: Vec<(&str, &str)> = names
-            .iter()
-            .enumerate()
-            .map(|(index, name)| (name.as_str(), files[index % 4]))
-            .collect();
-        let chosen = sample(&faults, 2, "x");
-        assert_eq!(chosen, sample(&faults, 2, "x"));
-        let file_of = |name: &&str| faults.iter().find(|(other, _)| other == name).unwrap().1;
-        let mut files: Vec<_> = chosen.iter().map(file_of).collect();
+        let fault = |number: usize| Fault {
+            name: format!("fault-{number}"),
+            file: ["a", "a", "a", "b"][number % 4].into(),
+            ..Fault::default()
+        };
+        let faults: Vec<Fault> = (0..40).map(fault).collect();
+        let chosen = |size, of: &str| sample(faults.clone(), size, of);
+        assert_eq!(chosen(2, "x"), chosen(2, "x"));
+        let mut files: Vec<String> = chosen(2, "x").into_iter().map(|one| one.file).collect();
         files.sort();
         assert_eq!(files, ["a", "b"]);
-        let words: Vec<_> = (0..20)
-            .map(|word| sample(&faults, 2, &word.to_string()))
-            .collect();
-        assert!(words.iter().any(|other| *other != words[0]));
-        assert_eq!(sample(&faults, 100, "x").len(), 40);
+        assert!((0..20).any(|word| chosen(2, &word.to_string()) != chosen(2, "x")));
+        assert_eq!(chosen(100, "x").len(), 40);
     }
 
     #[test]
     fn a_key_is_of_the_tests_that_are_named() {
-        let source = |files: &[(&str, &str)]| {
-            TestSources(
-                files
-                    .iter()
-                    .map(|(file, text)| (file.to_string(), text.to_string()))
-                    .collect(),
-            )
-        };
         let all = ["fork::a", "exec::b", "fork::deep::c"];
         let files = [
             ("selftests/src/behaviour/fork/mod.rs", "above"),
@@ -372,12 +349,11 @@ mod tests {
             ("selftests/src/kit/wait.rs", "wait"),
         ];
         let key = |changed: Option<usize>, part: &str| {
-            let mut files = files;
+            let mut files = files.map(|(file, text)| (file.to_string(), text.to_string()));
             if let Some(index) = changed {
-                let text = [files[index].1, " // new"].concat();
-                files[index].1 = text.leak();
+                files[index].1 += " // new";
             }
-            source(&files).key_of(&[part.into()], &all)
+            TestSources(files.into()).key_of(&[part.into()], &all)
         };
         let before = key(None, "fork::a");
         assert_ne!(before, key(Some(0), "fork::a"));

@@ -71,11 +71,9 @@ fn settle(left: Left) -> Settled {
     let mut first = true;
     let mut rest = Vec::new();
     for mut waiting in left.todo {
-        let verdict = left
-            .done
-            .iter()
-            .find(|(name, _)| *name == waiting.name)
-            .map(|(_, verdict)| verdict.clone());
+        let mut done = left.done.iter();
+        let verdict = done.find(|(name, _)| *name == waiting.name);
+        let verdict = verdict.map(|(_, verdict)| verdict.clone());
         let is_at = left.at.as_ref() == Some(&waiting.name);
         let verdict = verdict.or_else(|| {
             // Valid only for the first fault of a machine: an earlier one may have caused it.
@@ -92,9 +90,8 @@ fn settle(left: Left) -> Settled {
             }
             Some(verdict) if verdict.word == Word::TimedOut => {
                 let why = format!("twice: {}", verdict.why);
-                settled
-                    .told
-                    .push((waiting.name, Verdict::new(Word::Killed, &why)));
+                let verdict = Verdict::new(Word::Killed, &why);
+                settled.told.push((waiting.name, verdict));
             }
             Some(verdict) => settled.told.push((waiting.name, verdict)),
             None if is_at => settled.again.insert(0, waiting),
@@ -193,13 +190,9 @@ fn tell(plan: &[Entry], name: &str, verdict: &Verdict) -> Result<(), String> {
 /// Counts failed starts: a machine that does not start is started again, but not forever.
 fn count_starts(dir: &str, has_not_begun: bool, machine: usize) -> Result<(), String> {
     let file = format!("{dir}/starts");
+    let before = read(&file).ok().and_then(|text| text.parse::<usize>().ok());
     let starts = match has_not_begun {
-        true => {
-            1 + read(&file)
-                .ok()
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0)
-        }
+        true => 1 + before.unwrap_or(0),
         false => 0,
     };
     write(&file, &starts.to_string())?;
@@ -275,131 +268,87 @@ fn todo_lines(plan: &[Entry], todo: &[Waiting]) -> String {
 mod tests {
     use super::*;
 
-    fn waiting(name: &str, has_timed_out: bool) -> Waiting {
-        let name = name.into();
-        Waiting {
-            name,
-            has_timed_out,
-        }
-    }
-
-    fn killed(why: &str) -> Verdict {
-        Verdict::new(Word::Killed, why)
-    }
-
-    fn left(todo: &[Waiting], done: &[(&str, Verdict)], at: &str, report: Option<&str>) -> Left {
-        Left {
-            todo: todo.to_vec(),
-            done: done
-                .iter()
-                .map(|(name, verdict)| (name.to_string(), verdict.clone()))
-                .collect(),
+    /// Settles what a machine left. With a comma between two, `todo` lists faults as in the queue,
+    /// and `done` verdicts as "NAME WORD WHY".
+    fn settled(todo: &str, done: &str, at: &str, report: Option<&str>) -> Settled {
+        let verdict = |text: &str| {
+            let mut parts = text.splitn(3, ' ');
+            let [name, word, why] = [(); 3].map(|()| parts.next().unwrap_or_default());
+            let (word, _) = Word::ALL.iter().find(|(_, text)| *text == word)?;
+            Some((name.to_string(), Verdict::new(*word, why)))
+        };
+        settle(Left {
+            todo: parse(&todo.replace(", ", "\n")),
+            done: done.split(", ").filter_map(verdict).collect(),
             at: (!at.is_empty()).then(|| at.into()),
             report: report.map(String::from),
+        })
+    }
+
+    #[test]
+    fn a_verdict_is_told_or_the_fault_is_tested_again() {
+        let died = Some("Oops");
+        for (todo, done, at, report, expected) in [
+            (
+                "a, b",
+                "a killed x, b survived y",
+                "b",
+                None,
+                "a killed x, b survived y; ",
+            ),
+            // A death is believed of the first,
+            ("a, b", "", "a", died, "a killed the machine died: Oops; b"),
+            // and who dies behind another is the first of the next machine.
+            ("a, b", "a killed x", "b", died, "a killed x; b"),
+            ("a, b, c", "a killed x", "c", died, "a killed x; c, b"),
+            // A time-out counts when it is repeated.
+            ("b, a", "a timed-out x", "a", None, "; a timed-out-once, b"),
+            ("b", "", "b", None, "; b timed-out-once"),
+            (
+                "a timed-out-once",
+                "a timed-out x",
+                "a",
+                None,
+                "a killed twice: x; ",
+            ),
+            (
+                "a timed-out-once",
+                "",
+                "a",
+                None,
+                "a killed twice: the machine hung, and nothing was said; ",
+            ),
+        ] {
+            let settled = settled(todo, done, at, report);
+            let text = |(name, verdict): &(String, Verdict)| {
+                format!("{name} {} {}", verdict.word.text(), verdict.why)
+            };
+            let told: Vec<String> = settled.told.iter().map(text).collect();
+            let again = lines(&settled.again).trim_end().replace('\n', ", ");
+            assert_eq!(
+                format!("{}; {again}", told.join(", ")),
+                expected,
+                "{todo}, at {at}"
+            );
+            assert_eq!(settled.unsound, None);
         }
-    }
-
-    #[test]
-    fn what_is_done_is_told() {
-        let (a, b) = (waiting("a", false), waiting("b", false));
-        let settled = settle(left(
-            &[a, b],
-            &[("a", killed("x")), ("b", Verdict::new(Word::Survived, ""))],
-            "b",
-            None,
-        ));
-        assert_eq!(
-            settled.told,
-            [
-                ("a".into(), killed("x")),
-                ("b".into(), Verdict::new(Word::Survived, ""))
-            ]
-        );
-        assert_eq!(settled.again, []);
-        assert_eq!(settle(Left::default()), Settled::default());
-    }
-
-    #[test]
-    fn a_death_is_believed_of_the_first() {
-        let (a, b) = (waiting("a", false), waiting("b", false));
-        let settled = settle(left(&[a.clone(), b.clone()], &[], "a", Some("Oops: 1")));
-        assert_eq!(
-            settled.told,
-            [("a".into(), killed("the machine died: Oops: 1"))]
-        );
-        assert_eq!(settled.again, [b.clone()]);
-
-        let settled = settle(left(
-            &[a.clone(), b.clone()],
-            &[("a", killed("x"))],
-            "b",
-            Some("Oops: 1"),
-        ));
-        assert_eq!(settled.told, [("a".into(), killed("x"))]);
-        assert_eq!(settled.again, [b]);
-    }
-
-    #[test]
-    fn a_time_out_counts_when_it_is_repeated() {
-        let (a, b) = (waiting("a", false), waiting("b", false));
-        let timed_out = Verdict::new(Word::TimedOut, "took over 120 s");
-        let settled = settle(left(
-            &[b.clone(), a],
-            &[("a", timed_out.clone())],
-            "a",
-            None,
-        ));
-        assert_eq!(settled.told, []);
-        assert_eq!(settled.again, [waiting("a", true), b.clone()]);
-        assert_eq!(share(&settled.again, 1), 1);
-
-        let settled = settle(left(&[waiting("a", true)], &[("a", timed_out)], "a", None));
-        assert_eq!(
-            settled.told,
-            [("a".into(), killed("twice: took over 120 s"))]
-        );
-
-        let settled = settle(left(&[waiting("a", true)], &[], "a", None));
-        assert_eq!(settled.told.len(), 1);
-        let settled = settle(left(&[b], &[], "b", None));
-        assert_eq!(settled.again, [waiting("b", true)]);
-    }
-
-    #[test]
-    fn one_that_dies_behind_another_is_the_first_in_the_next_machine() {
-        let todo = [
-            waiting("a", false),
-            waiting("b", false),
-            waiting("c", false),
-        ];
-        let settled = settle(left(&todo, &[("a", killed("x"))], "c", Some("BUG: 1")));
-        assert_eq!(settled.again, [waiting("c", false), waiting("b", false)]);
+        assert_eq!(settled("", "", "", None), Settled::default());
+        assert_eq!(share(&parse("a timed-out-once\nb"), 1), 1);
     }
 
     #[test]
     fn nothing_is_said_when_the_module_as_it_is_fails() {
-        let a = [waiting("a", false)];
-        let settled = settle(left(&a, &[], UNCHANGED, None));
-        assert_eq!((settled.told.len(), settled.unsound.is_some()), (0, true));
-        let settled = settle(left(&a, &[], "", None));
-        assert_eq!((settled.has_not_begun, settled.again.len()), (true, 1));
+        let fails = settled("a", "", UNCHANGED, None);
+        assert_eq!((fails.told.len(), fails.unsound.is_some()), (0, true));
+        let silent = settled("a", "", "", None);
+        assert_eq!((silent.has_not_begun, silent.again.len()), (true, 1));
     }
 
     #[test]
     fn a_machine_takes_its_share() {
-        let many: Vec<Waiting> = (0..30)
-            .map(|number| waiting(&number.to_string(), false))
-            .collect();
-        assert_eq!(
-            (share(&many, 2), share(&many[..3], 2), share(&[], 2)),
-            (MAX_FAULTS, 2, 0)
-        );
-    }
-
-    #[test]
-    fn the_queue_is_read_as_written() {
-        let queue = [waiting("a", true), waiting("b", false)];
-        assert_eq!(parse(&lines(&queue)), queue);
+        let many = parse(&"a\n".repeat(30));
+        assert_eq!(share(&many, 2), MAX_FAULTS);
+        assert_eq!((share(&many[..3], 2), share(&[], 2)), (2, 0));
     }
 
     #[test]

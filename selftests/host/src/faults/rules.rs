@@ -6,7 +6,7 @@
 const DIR: &str = "selftests/mutants";
 
 /// A mistake that a developer could make.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fault {
     pub name: String,
     /// The function with the text, if the text occurs elsewhere in the file, too.
@@ -45,16 +45,11 @@ pub fn read() -> Result<Faults, String> {
     Ok(faults)
 }
 
-/// A word that names a fault.
 fn is_name(word: &str) -> bool {
     !word.is_empty()
         && word
             .bytes()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(String::from).collect()
 }
 
 /// The lines of an entry belong to the last fault, while `in_entry`.
@@ -83,10 +78,8 @@ fn parse(path: &str, text: &str, faults: &mut Faults) {
             false => parser.heading(trimmed, &at),
         };
         if !understood {
-            parser
-                .faults
-                .wrong
-                .push(format!("{at}: not understood: {line}"));
+            let wrong = format!("{at}: not understood: {line}");
+            parser.faults.wrong.push(wrong);
         }
     }
 }
@@ -134,7 +127,7 @@ impl Parser<'_> {
             ("upsets", "") => fault.upsets = true,
             // A second such line is an error.
             ("tests", text) if !text.is_empty() && fault.tests == self.tests => {
-                fault.tests = words(text);
+                fault.tests = text.split_whitespace().map(String::from).collect();
             }
             ("kernel", text) if !text.is_empty() => fault.kernel = text.into(),
             ("argued", text) if !text.is_empty() => fault.argued = Some(text.into()),
@@ -165,32 +158,32 @@ mod tests {
              \ttests three::\n\tkernel debug\n\tupsets\n\targued it does\n\tno harm\n",
         );
         assert_eq!(faults.wrong, Vec::<String>::new());
-        let [first, second] = &faults.all[..] else {
-            panic!("{} faults", faults.all.len());
+        let strings = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
+        let first = Fault {
+            name: "first".into(),
+            function: Some("set".into()),
+            at: "list:5".into(),
+            file: "src/a.rs".into(),
+            tests: strings(&["one::", "two::"]),
+            kernel: "stock".into(),
+            upsets: false,
+            argued: None,
+            old: strings(&["a b", "c"]),
+            new: strings(&[""]),
         };
-        assert_eq!(
-            (first.name.as_str(), first.function.as_deref()),
-            ("first", Some("set"))
-        );
-        assert_eq!(
-            (first.at.as_str(), first.file.as_str()),
-            ("list:5", "src/a.rs")
-        );
-        assert_eq!(
-            (&first.old[..], &first.new[..]),
-            (&["a b".into(), "c".into()][..], &[String::new()][..])
-        );
-        assert_eq!(
-            (first.tests.join(" "), first.kernel.as_str()),
-            ("one:: two::".into(), "stock")
-        );
-        assert!(!first.upsets && first.argued.is_none());
-        assert_eq!(
-            (second.tests.join(" "), second.kernel.as_str()),
-            ("three::".into(), "debug")
-        );
-        assert!(second.upsets);
-        assert_eq!(second.argued.as_deref(), Some("it does no harm"));
+        let second = Fault {
+            name: "second".into(),
+            function: None,
+            at: "list:9".into(),
+            tests: strings(&["three::"]),
+            kernel: "debug".into(),
+            upsets: true,
+            argued: Some("it does no harm".into()),
+            old: strings(&["x"]),
+            new: strings(&["y"]),
+            ..first.clone()
+        };
+        assert_eq!(faults.all, [first, second]);
     }
 
     #[test]

@@ -26,40 +26,30 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
         let mut len = c.len_utf8();
+        let mut is_token = true;
         if in_string && c == '\\' {
             // An escape, with the escaped character.
             len += rest[len..].chars().next().map_or(0, char::len_utf8);
-            found.push(Token {
-                at,
-                text: &rest[..len],
-            });
         } else if !in_string && rest.starts_with("//") {
+            is_token = false;
             len = rest.find('\n').unwrap_or(rest.len());
         } else if !in_string && rest.starts_with("/*") {
+            is_token = false;
             len = rest.find("*/").map_or(rest.len(), |end| end + 2);
         } else if !in_string && (rest.starts_with("'\"'") || rest.starts_with("'\\")) {
             // A quote as a character, or an escaped character.
             let from = if rest.starts_with("'\\") { 3 } else { 2 };
-            len = rest
-                .get(from..)
-                .and_then(|rest| rest.find('\''))
-                .map_or(len, |end| from + end + 1);
-            found.push(Token {
-                at,
-                text: &rest[..len],
-            });
+            let end = rest.get(from..).and_then(|rest| rest.find('\''));
+            len = end.map_or(len, |end| from + end + 1);
         } else if is_word(c) {
             len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            found.push(Token {
-                at,
-                text: &rest[..len],
-            });
-        } else if !c.is_whitespace() {
+        } else {
+            is_token = !c.is_whitespace();
             in_string ^= c == '"';
-            found.push(Token {
-                at,
-                text: &rest[..len],
-            });
+        }
+        if is_token {
+            let text = &rest[..len];
+            found.push(Token { at, text });
         }
         at += len;
     }
@@ -178,20 +168,16 @@ fn c_body(text: &str, at: usize, name: &str) -> Option<usize> {
 /// Returns the text of the fault's file with the fault, or the reason why the fault does not apply.
 pub fn with_fault(fault: &Fault, text: &str) -> Result<String, String> {
     let file = &fault.file;
-    let parts = match &fault.function {
-        None => vec![(0, text.len())],
-        Some(function) => functions(text, function, file.ends_with(".rs")),
+    let (parts, place) = match &fault.function {
+        None => (vec![(0, text.len())], file.clone()),
+        Some(name) => {
+            let found = functions(text, name, file.ends_with(".rs"));
+            if found.is_empty() {
+                return Err(format!("{file} has no function {name}()"));
+            }
+            (found, format!("{file} in {name}()"))
+        }
     };
-    let r#in = fault
-        .function
-        .as_ref()
-        .map_or(String::new(), |name| format!(" in {name}()"));
-    if parts.is_empty() {
-        return Err(format!(
-            "{file} has no function{}",
-            r#in.trim_start_matches(" in")
-        ));
-    }
     let old = fault.old.join(" ");
     let old = tokens(&old);
     let found = parts.iter().flat_map(|(start, end)| {
@@ -202,11 +188,7 @@ pub fn with_fault(fault: &Fault, text: &str) -> Result<String, String> {
     });
     match found.collect::<Vec<_>>()[..] {
         [(from, to)] => Ok([&text[..from], &fault.new.join("\n"), &text[to..]].concat()),
-        ref found => Err(format!(
-            "the text stands {} times in {file}{in}",
-            found.len(),
-            r#in = r#in
-        )),
+        ref found => Err(format!("the text stands {} times in {place}", found.len())),
     }
 }
 
@@ -227,13 +209,11 @@ pub fn has_code(text: &str, is_rust: bool) -> bool {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn becomes(function: Option<&str>, old: &str, source: &str, expected: Result<&str, &str>) {
-        file_becomes("a.rs", function, old, source, expected)
-    }
+    const ABSENT: Result<&str, &str> = Err("the text stands 0 times in a.rs");
+    const NO_FUNCTION: Result<&str, &str> = Err("a.rs has no function f()");
 
     #[track_caller]
-    fn file_becomes(
+    fn becomes(
         file: &str,
         function: Option<&str>,
         old: &str,
@@ -249,83 +229,49 @@ mod tests {
         };
         let got = with_fault(&fault, source);
         let got = got.as_ref().map(String::as_str).map_err(String::as_str);
-        assert_eq!(got, expected);
+        assert_eq!(got, expected, "{old} in {source}");
     }
 
     #[test]
-    fn white_space_and_comments_do_not_matter() {
-        becomes(
-            None,
-            "a(b, c)",
-            "x a(\n\tb, // it's \"so\n\tc,\n) y",
-            Ok("x NEW y"),
-        );
-        becomes(None, "a /* no */ b", "a/* yes */b c", Ok("NEW c"));
-        becomes(None, "a;\nb;", "a;\n\n// why\nb; c", Ok("NEW c"));
-    }
-
-    #[test]
-    fn words_are_whole() {
-        becomes(None, "ab c", "abc", Err("the text stands 0 times in a.rs"));
-        becomes(
-            None,
-            "a.b",
-            "aa.b a.bb",
-            Err("the text stands 0 times in a.rs"),
-        );
-        becomes(None, "a.b", "x.a.b", Ok("x.NEW"));
-    }
-
-    #[test]
-    fn strings_are_no_comments() {
-        becomes(None, "f(\"a//b\")", "f(\"a//b\") g", Ok("NEW g"));
-        becomes(
-            None,
-            "g",
-            "f('\"', '\\'', '\\\\') // g\n g",
-            Ok("f('\"', '\\'', '\\\\') // g\n NEW"),
-        );
-        becomes(None, "g", "\"\\\"// \" g", Ok("\"\\\"// \" NEW"));
-    }
-
-    #[test]
-    fn the_text_stands_there_once() {
-        becomes(None, "a", "a a", Err("the text stands 2 times in a.rs"));
-        becomes(
-            Some("f"),
-            "a",
-            "fn g() {\n}\n",
-            Err("a.rs has no function f()"),
-        );
+    fn texts_are_compared_as_tokens() {
+        for (old, source, expected) in [
+            // White space and comments do not matter.
+            (
+                "a(b, c)",
+                "x a(\n\tb, // it's \"so\n\tc,\n) y",
+                Ok("x NEW y"),
+            ),
+            ("a /* no */ b", "a/* yes */b c", Ok("NEW c")),
+            ("a;\nb;", "a;\n\n// why\nb; c", Ok("NEW c")),
+            // Words are whole.
+            ("ab c", "abc", ABSENT),
+            ("a.b", "aa.b a.bb", ABSENT),
+            ("a.b", "x.a.b", Ok("x.NEW")),
+            // Strings are no comments.
+            ("f(\"a//b\")", "f(\"a//b\") g", Ok("NEW g")),
+            (
+                "g",
+                "f('\"', '\\'', '\\\\') // g\n g",
+                Ok("f('\"', '\\'', '\\\\') // g\n NEW"),
+            ),
+            ("g", "\"\\\"// \" g", Ok("\"\\\"// \" NEW")),
+            ("a", "a a", Err("the text stands 2 times in a.rs")),
+        ] {
+            becomes("a.rs", None, old, source, expected);
+        }
     }
 
     #[test]
     fn a_function_ends_where_its_head_is_indented() {
         let source = "impl A {\n    pub(super) unsafe fn f(\n        a: [u8; 4],\n    ) {\n        { a }\n    }\n    fn ff() {\n        a\n    }\n}\nfn g() { a }\n";
-        becomes(
-            Some("f"),
-            "{ a }",
-            source,
-            Ok(&source.replace("{ a }\n    }\n    fn ff", "NEW\n    }\n    fn ff")),
-        );
-        becomes(
-            Some("f"),
-            "a }",
-            "trait F { fn f(); }\nfn h() { a }\n",
-            Err("a.rs has no function f()"),
-        );
-    }
-
-    #[test]
-    fn functions_of_c_are_found() {
+        let faulty = source.replace("{ a }\n    }\n    fn ff", "NEW\n    }\n    fn ff");
+        becomes("a.rs", Some("f"), "{ a }", source, Ok(&faulty));
+        for source in ["fn g() {\n}\n", "trait F { fn f(); }\nfn h() { a }\n"] {
+            becomes("a.rs", Some("f"), "a }", source, NO_FUNCTION);
+        }
         let source = "int f(int a);\n\nstatic int\ng(void)\n{\n\treturn f(a);\n}\n\nint f(int a,\n      int b)\n{\n\treturn a;\n}\n";
-        file_becomes(
-            "a.c",
-            Some("f"),
-            "return a;",
-            source,
-            Ok(&source.replace("return a;", "NEW")),
-        );
+        let faulty = source.replace("return a;", "NEW");
+        becomes("a.c", Some("f"), "return a;", source, Ok(&faulty));
     }
 
     #[test]

@@ -5,10 +5,7 @@
 use super::*;
 use crate::{
     check,
-    lists::{
-        List,
-        ACCESSORS, //
-    }, //
+    lists::ACCESSORS, //
 };
 
 const NOTHING: Allowed = Allowed {
@@ -25,6 +22,17 @@ const OF_C: Allowed = Allowed {
     c_implementation: true,
     ..NOTHING
 };
+
+/// The kinds of kernels and runs.
+const EACH: [Allowed; 4] = [
+    NOTHING,
+    FAULTS,
+    OF_C,
+    Allowed {
+        injected_faults: true,
+        c_implementation: true,
+    },
+];
 
 /// A clean log, with all lines that are always allowed.
 const CLEAN: &str = "[    0.000000] Linux version 7
@@ -63,6 +71,12 @@ const OF_C_IMPLEMENTATION: &str = "\
 [    2.150001] Call Trace:
 ";
 
+/// Returns the findings in a log, with the numbers of their lines.
+fn shown(log: &str, extent: Extent) -> Vec<String> {
+    let findings = check(log, NOTHING, extent);
+    findings.iter().map(ToString::to_string).collect()
+}
+
 /// Returns the findings in the clean log followed by these lines.
 fn found(more: &str, allowed: Allowed) -> Vec<String> {
     let log = format!("{CLEAN}{more}");
@@ -86,20 +100,9 @@ fn assert_clean(text: &str, allowed: Allowed) {
     assert_eq!(found_of(text, allowed), [""; 0], "{text}");
 }
 
-/// The kinds of kernels and runs.
-fn each_allowed() -> impl Iterator<Item = Allowed> {
-    let choices = [false, true].into_iter();
-    choices.flat_map(|injected_faults| {
-        [false, true].map(|c_implementation| Allowed {
-            injected_faults,
-            c_implementation,
-        })
-    })
-}
-
 #[test]
 fn a_clean_log_is_clean() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(found("", allowed), [""; 0]);
     }
 }
@@ -121,6 +124,7 @@ fn reports_are_found() {
         "Out of memory: Killed process 7 (selftests)",
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "BUG: KASAN: slab-use-after-free in kfree",
+        "KCSAN: one",
         "INFO: trying to register non-static key.",
         "user_events: something else",
         "user_events: the kernel has no symbol 'event_mutex'",
@@ -231,64 +235,43 @@ fn the_word_bug_is_a_report() {
 }
 
 #[test]
-fn time_and_task_before_a_line_do_not_matter() {
-    assert_eq!(
-        found(
-            "[    2.000000] [   T12] user_events: loaded, version 1.0.0\r\n",
-            NOTHING
-        ),
-        [""; 0]
-    );
-    assert_eq!(
-        found("[    2.000000] [   T12] user_events: other\r\n", NOTHING),
-        ["user_events: other"]
-    );
-}
-
-#[test]
 fn a_finding_has_the_number_of_its_line() {
     let log = format!("{CLEAN}[    2.000000] Oops\n\n[    2.000000] user_events: other\n");
-    let findings = check(&log, NOTHING, Extent::FromStart);
-    let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    assert_eq!(shown, ["15:Oops", "17:user_events: other"]);
+    let expected = ["15:Oops", "17:user_events: other"];
+    assert_eq!(shown(&log, Extent::FromStart), expected);
 }
 
 #[test]
 fn a_log_of_which_the_beginning_is_lost_is_only_a_part() {
+    const LOST: &str = "1:the log does not begin where the kernel did: lines are lost";
     let (_, rest) = CLEAN.split_once('\n').unwrap();
-    let findings = check(rest, NOTHING, Extent::FromStart);
-    let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        shown,
-        ["1:the log does not begin where the kernel did: lines are lost"]
-    );
-    assert_eq!(check(rest, NOTHING, Extent::Part), []);
-    assert_eq!(check(CLEAN, NOTHING, Extent::Part), []);
+    assert_eq!(shown(rest, Extent::FromStart), [LOST]);
+    assert_eq!(shown(rest, Extent::Part), [""; 0]);
+    assert_eq!(shown(CLEAN, Extent::Part), [""; 0]);
     // Reports are found in a part, too.
-    let rest = format!("{rest}Oops\n");
-    assert_eq!(check(&rest, NOTHING, Extent::Part).len(), 1);
+    assert_eq!(shown(&format!("{rest}Oops\n"), Extent::Part), ["14:Oops"]);
 }
 
 #[test]
 fn the_kernel_begins_in_the_first_five_lines() {
     for (before, count) in [(4, 0), (5, 1)] {
         let log = format!("{}{CLEAN}", "early\n".repeat(before));
-        assert_eq!(check(&log, NOTHING, Extent::FromStart).len(), count);
+        assert_eq!(shown(&log, Extent::FromStart).len(), count);
     }
     let log = CLEAN.replace("Linux version", "This is Linux version");
-    assert_eq!(check(&log, NOTHING, Extent::FromStart).len(), 1);
+    assert_eq!(shown(&log, Extent::FromStart).len(), 1);
 }
 
 #[test]
 fn an_empty_log_is_not_clean() {
     for extent in [Extent::FromStart, Extent::Part] {
-        assert_eq!(check("", NOTHING, extent).len(), 1);
+        assert_eq!(shown("", extent), ["1:the log is empty"]);
     }
 }
 
 #[test]
 fn lost_lines_are_a_report() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(
             unexpected(&["one", LOST, "two"], allowed, "", Extent::Part),
             [1]
@@ -299,42 +282,46 @@ fn lost_lines_are_a_report() {
     assert_eq!(unexpected(&report, NOTHING, "", Extent::Part), [1]);
 }
 
+const LIMIT_IS_REACHED: &str = "[    2.000000] one invoked oom-killer: two\n";
+const STACK: &str = "[    2.000001] Call Trace:\n";
+
 #[test]
 fn a_stack_is_explained_once() {
-    let limit = "[    2.000000] one invoked oom-killer: two\n";
-    let stack = "[    2.000001] Call Trace:\n";
-    assert_eq!(found(stack, NOTHING), ["Call Trace:"]);
-    assert_eq!(found(&format!("{limit}{stack}"), NOTHING), [""; 0]);
-    assert_eq!(
-        found(&format!("{limit}{stack}{stack}"), NOTHING),
-        ["Call Trace:"]
-    );
-    // Lines between the two are judged, and explain the stack.
-    assert_eq!(
-        found(&format!("{limit}[    2.000000] Oops\n{stack}"), NOTHING),
-        ["Oops", "Call Trace:"]
-    );
+    let oops = "[    2.000000] Oops\n";
+    for (lines, expected) in [
+        (&[STACK][..], &["Call Trace:"][..]),
+        (&[LIMIT_IS_REACHED, STACK], &[]),
+        (&[LIMIT_IS_REACHED, STACK, STACK], &["Call Trace:"]),
+        // Lines between the two are judged, and explain the stack.
+        (&[LIMIT_IS_REACHED, oops, STACK], &["Oops", "Call Trace:"]),
+    ] {
+        assert_eq!(found(&lines.concat(), NOTHING), expected, "{lines:?}");
+    }
 }
 
-/// Only a few lines lie between an allowed line and its stack.
+/// Only a few lines lie between an allowed line and its stack. A dump of registers takes more.
 #[test]
 fn a_stack_is_explained_near_by() {
-    let limit = "[    2.000000] one invoked oom-killer: two\n";
-    let stack = "[    2.000001] Call Trace:\n";
-    let log = |count: usize| format!("{limit}{}{stack}", "one\n".repeat(count));
-    assert_eq!(found(&log(5), NOTHING), [""; 0]);
-    for count in [BEFORE_STACK, 64 * BEFORE_STACK] {
-        assert_eq!(found(&log(count), NOTHING), ["Call Trace:"], "{count}");
-    }
-    // A dump of registers takes more lines.
-    for warning in [
-        "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2",
+    for (line, allowed, near, far) in [
+        (LIMIT_IS_REACHED, NOTHING, 5, BEFORE_STACK),
+        (LIMIT_IS_REACHED, NOTHING, 5, 64 * BEFORE_STACK),
+        (
+            "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2\n",
+            FAULTS,
+            20,
+            REGISTERS,
+        ),
         // 6.12
-        "WARNING: CPU: 0 PID: 1 at kernel/trace/trace_events.c:1 event_define_fields+0x1/0x2",
+        (
+            "WARNING: CPU: 0 PID: 1 at kernel/trace/trace_events.c:1 event_define_fields+0x1/0x2\n",
+            FAULTS,
+            20,
+            REGISTERS,
+        ),
     ] {
-        let log = |count: usize| format!("{warning}\n{}{stack}", "one\n".repeat(count));
-        assert_eq!(found(&log(20), FAULTS), [""; 0]);
-        assert_eq!(found(&log(REGISTERS), FAULTS), ["Call Trace:"]);
+        let log = |count: usize| format!("{line}{}{STACK}", "one\n".repeat(count));
+        assert_eq!(found(&log(near), allowed), [""; 0], "{line}");
+        assert_eq!(found(&log(far), allowed), ["Call Trace:"], "{line}");
     }
 }
 
@@ -403,37 +390,30 @@ const TITLE: &str = "BUG: KCSAN: data-race in one / other";
 /// Returns the lines of a report of a race, with the frames of its two stacks.
 fn lines_of_race(first: &[&str], second: &[&str]) -> Vec<String> {
     let line = "=".repeat(66);
-    let frames = |frames: &[&str]| {
-        frames
-            .iter()
-            .map(|frame| format!(" {frame}"))
-            .collect::<Vec<_>>()
+    let frames = |frames: &[&str]| -> String {
+        let frames = frames.iter().map(|frame| format!(" {frame}\n"));
+        frames.collect()
     };
-    let texts = |texts: &[&str]| {
-        texts
-            .iter()
-            .map(|text| text.to_string())
-            .collect::<Vec<_>>()
-    };
-    [
-        texts(&[&line, TITLE, ""]),
-        texts(&["write to 0xffff888100000000 of 8 bytes by task 7 on cpu 1:"]),
+    let text = format!(
+        "{line}
+{TITLE}
+
+write to 0xffff888100000000 of 8 bytes by task 7 on cpu 1:
+{}
+read (marked) to 0xffff888100000000 of 8 bytes by interrupt on cpu 0:
+{}
+value changed: 0x0000000000000000 -> 0x0000000000000001
+
+Reported by Kernel Concurrency Sanitizer on:
+CPU: 0 UID: 0 PID: 8 Comm: BUG Tainted: G           O        7.3.4 #1
+Tainted: [O]=OOT_MODULE
+Hardware name: QEMU
+{line}
+",
         frames(first),
-        texts(&[
-            "",
-            "read (marked) to 0xffff888100000000 of 8 bytes by interrupt on cpu 0:",
-        ]),
-        frames(second),
-        texts(&[
-            "",
-            "value changed: 0x0000000000000000 -> 0x0000000000000001",
-            "",
-        ]),
-        texts(&["Reported by Kernel Concurrency Sanitizer on:"]),
-        texts(&["CPU: 0 UID: 0 PID: 8 Comm: BUG Tainted: G           O        7.3.4 #1"]),
-        texts(&["Tainted: [O]=OOT_MODULE", "Hardware name: QEMU", &line]),
-    ]
-    .concat()
+        frames(second)
+    );
+    text.lines().map(String::from).collect()
 }
 
 /// Returns the log of a report of a race.
@@ -461,25 +441,14 @@ fn a_race_of_the_module_is_a_report() {
     ] {
         assert_eq!(found(&race(first, second), NOTHING), [TITLE], "{first:?}");
     }
-}
-
-#[test]
-fn each_accessor_is_one_on_behalf_of_its_caller() {
+    // Each accessor is one on behalf of its caller, if it is the first frame.
     for entry in ACCESSORS.entries() {
         let frame = format!("{}+0x1/0x2", entry.trim_start());
-        assert_eq!(
-            found(&race(&[&frame, OURS], &[OTHER]), NOTHING),
-            [TITLE],
-            "{entry}"
-        );
-        // Only the caller of an accessor in the first frame counts.
-        for stack in [
-            &[&frame, OTHER, OURS][..],
-            &[OTHER, &frame, OURS],
-            &[&frame],
-        ] {
-            assert_eq!(found(&race(stack, &[OTHER]), NOTHING), [""; 0], "{entry}");
-        }
+        let found_in = |stack: &[&str]| found(&race(stack, &[OTHER]), NOTHING);
+        assert_eq!(found_in(&[&frame, OURS]), [TITLE], "{entry}");
+        assert_eq!(found_in(&[&frame, OTHER, OURS]), [""; 0], "{entry}");
+        assert_eq!(found_in(&[OTHER, &frame, OURS]), [""; 0], "{entry}");
+        assert_eq!(found_in(&[&frame]), [""; 0], "{entry}");
     }
 }
 
@@ -581,11 +550,6 @@ fn a_report_may_end_behind_a_part() {
 }
 
 #[test]
-fn a_report_of_kcsan_that_is_of_no_race_is_a_report() {
-    assert_report("KCSAN: one", NOTHING);
-}
-
-#[test]
 fn what_follows_a_race_of_the_kernels_own_is_judged() {
     let (own, report) = (race(&[OTHER], &[OTHER]), race(&[OTHER], &[OURS]));
     assert_eq!(found(&format!("{own}{report}"), NOTHING), [TITLE]);
@@ -598,7 +562,7 @@ fn what_follows_a_race_of_the_kernels_own_is_judged() {
 /// Options that allow errors do not allow races.
 #[test]
 fn races_are_judged_alike_everywhere() {
-    for allowed in each_allowed() {
+    for allowed in EACH {
         assert_eq!(found(&race(&[OURS], &[]), allowed), [TITLE]);
         assert_eq!(found(&race(&[], &[]), allowed), [""; 0]);
     }
@@ -606,11 +570,8 @@ fn races_are_judged_alike_everywhere() {
 
 #[test]
 fn no_entry_of_reports_is_hidden_by_another() {
-    let hides = |list: List, entry: &str| {
-        let others = list.entries().filter(|other| *other != entry);
-        others.into_iter().any(|other| entry.contains(other))
-    };
     for entry in REPORTS.entries() {
-        assert!(!hides(REPORTS, entry), "{entry}");
+        let mut others = REPORTS.entries().filter(|other| *other != entry);
+        assert!(!others.any(|other| entry.contains(other)), "{entry}");
     }
 }

@@ -127,13 +127,3 @@ pub fn locations(description: &Description<'_>) -> Vec<Location> {
 pub fn check(description: &Description<'_>, payload: &[u8]) -> Result<Ending, Error> {
     check_payload(payload, fixed_size(description), &locations(description))
 }
-
-/// Returns whether the two have the same fields. A registration finds the event of its name by the
-/// bytes of its listing.
-pub fn same_fields(one: &Description<'_>, other: &Description<'_>) -> bool {
-    let fields_of = |description: &Description<'_>| {
-        let listing = listing(description);
-        listing[description.name().len()..].to_vec()
-    };
-    fields_of(one) == fields_of(other)
-}

@@ -7,9 +7,7 @@ use crate::event::{
     listing,
     Description, //
 };
-use crate::model;
 use crate::properties::{
-    any_fields,
     any_text,
     config, //
 };
@@ -117,23 +115,6 @@ fn fields_in_lines_that_delete() {
 
 proptest! {
     #![proptest_config(config(1))]
-
-    /// A listing, split at white space, means its event, and makes it again.
-    #[test]
-    fn listings_mean_their_event(fields in any_fields()) {
-        let text = model::description("event", &fields);
-        let description = Description::parse(text.as_bytes()).unwrap();
-        let listed = String::from_utf8(listing(&description)).unwrap();
-        prop_assert_eq!(made(listed.as_bytes()), Ok(listed.clone()));
-
-        let rest = listed.strip_prefix("event").unwrap();
-        prop_assert!(means(&text, rest));
-        if let Some((shorter, _)) = rest.rsplit_once(';') {
-            prop_assert!(!means(&text, shorter));
-        }
-        let longer = format!("{rest}; u8 surely_new");
-        prop_assert!(!means(&text, &longer));
-    }
 
     #[test]
     fn any_line(text in any_text(), deleting in any_text()) {

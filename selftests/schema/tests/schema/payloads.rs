@@ -71,76 +71,63 @@ fn fixed_part() {
     );
 }
 
-/// "Writing": the offset of `__rel_loc` counts from the end of the field itself.
+/// "Writing": the offset of `__rel_loc` counts from the end of the field itself; that of
+/// `__data_loc` from the start of the record, so 8 is the first byte of the payload, here the
+/// location itself, and 12 the first one behind it. Row 9 of the differences: it may not point into
+/// the common header.
 #[test]
-fn relative() {
-    // size, offset, bytes behind the field
-    let table: &[(u32, u32, &[u8], Answer)] = &[
-        (3, 0, b"ab\0", COMPLETE),
-        (2, 1, b"ab\0", COMPLETE),
-        (1, 2, b"ab\0", COMPLETE),
-        (2, 0, b"a\0b", COMPLETE),
-        (1, 0, b"\0", COMPLETE),
-        (2, 0, b"ab\0", MISSING_NUL),
-        (1, 1, b"ab\0", MISSING_NUL),
-        (1, 0, b"a", MISSING_NUL),
-        (4, 0, b"ab\0", OUT_OF_BOUNDS),
-        (3, 1, b"ab\0", OUT_OF_BOUNDS),
-        (1, 3, b"ab\0", OUT_OF_BOUNDS),
-        (1, 0, b"", OUT_OF_BOUNDS),
-        (1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
-        (0xffff, 0, b"ab\0", OUT_OF_BOUNDS),
-        (0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
-    ];
-    for (size, offset, data, expected) in table {
-        let got = check_one("__rel_loc char[] a", *size, *offset, data);
-        assert_eq!(got, *expected, "{size} at {offset}");
-        let got = check_one("__rel_loc unsigned char[] a", *size, *offset, data);
-        assert_eq!(got, *expected, "{size} at {offset}");
-
-        // Other types need no NUL.
-        let got = check_one("__rel_loc u8[] a", *size, *offset, data);
-        let expected = match *expected {
-            MISSING_NUL => COMPLETE,
-            other => other,
-        };
-        assert_eq!(got, expected, "{size} at {offset}");
-    }
-}
-
-/// "Writing": the offset of `__data_loc` counts from the start of the record, so 8 is the first
-/// byte of the payload, here the location itself, and 12 the first one behind it. Row 9 of the
-/// differences: it may not point into the common header.
-#[test]
-fn absolute() {
-    let table: &[(u32, u32, &[u8], Answer)] = &[
-        (3, 12, b"ab\0", COMPLETE),
-        (2, 13, b"ab\0", COMPLETE),
-        (1, 14, b"ab\0", COMPLETE),
-        (7, 8, b"ab\0", COMPLETE),
-        (2, 12, b"ab\0", MISSING_NUL),
-        (1, 13, b"ab\0", MISSING_NUL),
-        (4, 12, b"ab\0", OUT_OF_BOUNDS),
-        (8, 8, b"ab\0", OUT_OF_BOUNDS),
-        (1, 15, b"ab\0", OUT_OF_BOUNDS),
-        (1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
-        (0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+fn offsets() {
+    // kind, size, offset, bytes behind the field
+    let table: &[(&str, u32, u32, &[u8], Answer)] = &[
+        ("__rel_loc", 3, 0, b"ab\0", COMPLETE),
+        ("__rel_loc", 2, 1, b"ab\0", COMPLETE),
+        ("__rel_loc", 1, 2, b"ab\0", COMPLETE),
+        ("__rel_loc", 2, 0, b"a\0b", COMPLETE),
+        ("__rel_loc", 1, 0, b"\0", COMPLETE),
+        ("__rel_loc", 2, 0, b"ab\0", MISSING_NUL),
+        ("__rel_loc", 1, 1, b"ab\0", MISSING_NUL),
+        ("__rel_loc", 1, 0, b"a", MISSING_NUL),
+        ("__rel_loc", 4, 0, b"ab\0", OUT_OF_BOUNDS),
+        ("__rel_loc", 3, 1, b"ab\0", OUT_OF_BOUNDS),
+        ("__rel_loc", 1, 3, b"ab\0", OUT_OF_BOUNDS),
+        ("__rel_loc", 1, 0, b"", OUT_OF_BOUNDS),
+        ("__rel_loc", 1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        ("__rel_loc", 0xffff, 0, b"ab\0", OUT_OF_BOUNDS),
+        ("__rel_loc", 0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 3, 12, b"ab\0", COMPLETE),
+        ("__data_loc", 2, 13, b"ab\0", COMPLETE),
+        ("__data_loc", 1, 14, b"ab\0", COMPLETE),
+        ("__data_loc", 7, 8, b"ab\0", COMPLETE),
+        ("__data_loc", 2, 12, b"ab\0", MISSING_NUL),
+        ("__data_loc", 1, 13, b"ab\0", MISSING_NUL),
+        ("__data_loc", 4, 12, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 8, 8, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 1, 15, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
         // row 9
-        (15, 0, b"ab\0", OUT_OF_BOUNDS),
-        (8, 7, b"ab\0", OUT_OF_BOUNDS),
-        (1, 7, b"ab\0", OUT_OF_BOUNDS),
-        (1, 0, b"ab\0", OUT_OF_BOUNDS),
-        (8, 0, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 15, 0, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 8, 7, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 1, 7, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 1, 0, b"ab\0", OUT_OF_BOUNDS),
+        ("__data_loc", 8, 0, b"ab\0", OUT_OF_BOUNDS),
     ];
-    for (size, offset, data, expected) in table {
-        let got = check_one("__data_loc char[] a", *size, *offset, data);
-        assert_eq!(got, *expected, "{size} at {offset}");
-        let got = check_one("__data_loc u64[] a", *size, *offset, data);
-        let expected = match *expected {
+    for (kind, size, offset, data, expected) in table {
+        // Types other than characters need no NUL.
+        let of_others = match *expected {
             MISSING_NUL => COMPLETE,
             other => other,
         };
-        assert_eq!(got, expected, "{size} at {offset}");
+        for (element, expected) in [
+            ("char", *expected),
+            ("unsigned char", *expected),
+            ("u8", of_others),
+            ("u64", of_others),
+        ] {
+            let field = format!("{kind} {element}[] a");
+            let got = check_one(&field, *size, *offset, data);
+            assert_eq!(got, expected, "{field}, {size} at {offset}");
+        }
     }
 }
 
@@ -177,13 +164,6 @@ fn empty() {
     // All zero: an empty string right behind the field, or at the very start.
     assert_eq!(check("e __rel_loc char[] a", &[0; 4]), NEEDS_NUL);
     assert_eq!(check("e __data_loc char[] a", &[0; 4]), COMPLETE);
-}
-
-/// "Writing": both errors of locations are EFAULT.
-#[test]
-fn errnos() {
-    assert_eq!(Error::LocationOutOfBounds.errno(), Errno::Fault);
-    assert_eq!(Error::MissingNul.errno(), Errno::Fault);
 }
 
 /// Every location is checked, in any position; data may be in any order, overlap and leave gaps.

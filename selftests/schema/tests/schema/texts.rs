@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The texts in the tracing files, and the comparison of fields.
+//! The texts in the tracing files.
 
 use crate::event::{
     listing,
     listing_within,
     print_fmt,
     print_fmt_within,
-    same_fields,
     Description,
     Full, //
 };
@@ -42,17 +41,6 @@ fn listings() {
     for (text, expected) in table {
         let got = listing(&parse(text));
         assert_eq!(got.escape_ascii().to_string(), expected, "{text}");
-    }
-}
-
-/// Numbers in listings, of every length.
-#[test]
-fn sizes_in_listings() {
-    for size in [
-        1, 9, 10, 11, 99, 100, 101, 1000, 9999, 10_000, 100_000, 524_256,
-    ] {
-        let text = format!("e struct t f {size}");
-        assert_eq!(listing(&parse(&text)), text.as_bytes());
     }
 }
 
@@ -119,45 +107,5 @@ fn full_sinks() {
     }
     for room in 0..print_fmt(&description).len() {
         assert_eq!(print_fmt_within(&description, room), Err(Full));
-    }
-}
-
-/// "Register": registrations with the same fields share the event, others do not; white space after
-/// `;` does not matter.
-#[test]
-fn matching() {
-    let table = [
-        ("e", "e", true),
-        ("e", "f", true),
-        ("e", "e ;; ", true),
-        ("e u32 a", "e u32 a", true),
-        ("e u32 a", "other u32 a", true),
-        ("e u32 a", "e u32 a;", true),
-        ("e u32 a;u32 b", "e u32 a; u32 b", true),
-        ("e u32 a;u32 b", "e  u32 a;;\tu32 b; ", true),
-        ("e struct t a 20", "e struct t a 20", true),
-        ("e struct t a 20", "e struct t a 020", true),
-        ("e", "e u32 a", false),
-        ("e u32 a;u32 b", "e u32 a", false),
-        ("e u32 a;u32 b", "e u32 b;u32 a", false),
-        ("e u32 a", "e u64 a", false),
-        ("e u32 a", "e s32 a", false),
-        ("e u32 a", "e u32 b", false),
-        ("e u32 a", "e u32 aa", false),
-        ("e u32 a", "e unsigned int a", false),
-        ("e char[16] a", "e char[0x10] a", false),
-        ("e struct t a 20", "e struct t a 10", false),
-        ("e struct t a 20", "e struct t b 20", false),
-        ("e struct t a 20", "e struct s a 20", false),
-        ("e __rel_loc char[] a", "e __data_loc char[] a", false),
-        (
-            "e __rel_loc char[] a",
-            "e __rel_loc unsigned char[] a",
-            false,
-        ),
-    ];
-    for (one, other, same) in table {
-        let got = same_fields(&parse(one), &parse(other));
-        assert_eq!(got, same, "{one} | {other}");
     }
 }
