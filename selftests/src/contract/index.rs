@@ -18,7 +18,6 @@ const INDEX: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![INDEX.scenarios(&[
-        ("counts_from_0", counts_from_0),
         ("counts_from_0_on_each_file", counts_on_each_file),
         ("is_the_same_for_the_same_event", same_index),
         ("is_the_same_after_unregistering", same_after_unregistering),
@@ -33,13 +32,6 @@ pub fn checks() -> Vec<Vec<Check>> {
 fn nth(data: &Data, page: &Mapping, n: u8, word: u64) -> Result<u32> {
     let text = format!("st_index{n} u32 a");
     data.register_text(&text, page.address() + 4 * word, n)
-}
-
-fn counts_from_0() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    for n in 0..20 {
-        expect(nth(&data, &page, n, 0), Ok(n.into()));
-    }
 }
 
 fn counts_on_each_file() {

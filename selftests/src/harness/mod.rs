@@ -10,6 +10,7 @@ use crate::contract::Check;
 use crate::kit::machine::Log;
 use crate::kit::random::Random;
 use crate::kit::{dynamic, faults, group, machine, module, os, swap, tracefs, wait};
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -305,6 +306,14 @@ const CRASHES: [i32; 6] = [
     libc::SIGSEGV,
 ];
 
+/// The case of a table that the test is at.
+static CASE: Mutex<String> = Mutex::new(String::new());
+
+/// Begins a case of a table: the message of a panic names it.
+pub fn begin_case(case: impl Debug) {
+    *CASE.lock().expect("the name of a case") = format!("{case:?}: ");
+}
+
 /// Sends the first panic of this process, and of its later children, to the pipe.
 fn report_panics_to(pipe: File) {
     os::set_nonblocking(&pipe);
@@ -321,7 +330,8 @@ fn report_panics_to(pipe: File) {
             .location()
             .map(|place| format!("{}:{}", place.file(), place.line()));
         let place = place.unwrap_or_default();
-        let text = format!("{place}: {}\n", text.unwrap_or("panic"));
+        let case = CASE.lock().map(|case| case.clone()).unwrap_or_default();
+        let text = format!("{place}: {case}{}\n", text.unwrap_or("panic"));
         let _ = pipe.write_all(text.as_bytes());
     }));
 }

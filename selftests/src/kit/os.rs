@@ -100,13 +100,9 @@ pub fn become_unprivileged() {
         .expect("setresuid");
 }
 
-/// A capability that a test gives to a process without root.
-#[derive(Clone, Copy)]
-pub enum Capability {
-    SysAdmin = 21,
-    SysNice = 23,
-    Perfmon = 38,
-}
+/// Capabilities for [`keep_capabilities`].
+pub const CAP_SYS_ADMIN: u64 = 1 << 21;
+pub const CAP_PERFMON: u64 = 1 << 38;
 
 /// The real and the effective user of this process.
 pub fn users() -> (u32, u32) {
@@ -122,20 +118,6 @@ pub fn allow_open_files(most: u64) {
     };
     // SAFETY: The structure lives through the call.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.into()).expect("setrlimit");
-}
-
-/// Gives up all privileges of this process except one capability, for good.
-pub fn become_unprivileged_but(kept: Option<Capability>) {
-    // SAFETY: PR_SET_KEEPCAPS takes a number.
-    check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }.into()).expect("prctl");
-    become_unprivileged();
-    keep_capabilities(kept.map_or(0, Capability::bit));
-}
-
-impl Capability {
-    pub const fn bit(self) -> u64 {
-        1 << self as u32
-    }
 }
 
 /// Limits the capabilities of this process to those in `kept`, for any user.
