@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 mod entries;
 #[path = "../../schema/tests/schema/model.rs"]
 #[allow(dead_code)]
-mod model;
+pub mod model;
 
 use model::{ModelField, Type};
 
@@ -402,9 +402,19 @@ fn delete(name: &[u8]) {
 }
 
 fn descriptions_are_taken_or_refused() {
+    let (taken, refused) = are_as_predicted(corpus());
+    assert!(
+        taken > 100 && refused > 100,
+        "{taken} taken, {refused} refused"
+    );
+}
+
+/// Registers each description, and compares the result with that of the model, or on the C
+/// implementation with that of C. Returns how many are taken and refused.
+pub fn are_as_predicted(texts: impl IntoIterator<Item = String>) -> (usize, usize) {
     let page = Mapping::kept(1);
     let (mut wrong, mut taken, mut refused) = (Vec::new(), 0, 0);
-    for text in corpus() {
+    for text in texts {
         let should = match options().against_c {
             true => in_c(&text),
             false => in_contract(&text),
@@ -428,10 +438,7 @@ fn descriptions_are_taken_or_refused() {
     let count = wrong.len();
     wrong.truncate(5);
     assert!(wrong.is_empty(), "{count} wrong: {}", wrong.join("; "));
-    assert!(
-        taken > 100 && refused > 100,
-        "{taken} taken, {refused} refused"
-    );
     let status = fs::read_to_string(STATUS).expect(STATUS);
     assert!(status.contains("Active: 0\n"), "{status}");
+    (taken, refused)
 }
