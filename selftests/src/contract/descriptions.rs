@@ -3,11 +3,11 @@
 //! "Event descriptions": accepted and refused names and fields.
 //!
 //! The lists have no results: these are predicted by the model of the schema's tests, as for the
-//! [corpus](super::corpus), or for C by the model of C. The schema's tests compare their model with
-//! tables of results. A row in which C differs has checks with their results here, too.
+//! [corpus](super::corpus). The schema's tests compare their model with tables of results. A row in
+//! which C differs has checks with their results here, too.
 
 use super::check::{expect, Check, Row, TEXT};
-use super::corpus::are_as_predicted;
+use super::corpus::are_taken_or_refused;
 use super::formats::id_of;
 use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::errno::{Errno, Result};
@@ -188,7 +188,7 @@ const FIELDS: &[&str] = &[
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
         NAME.scenarios(&[("are_taken_or_refused", || {
-            are_as_predicted(NAMES.iter().map(|text| text.to_string()));
+            are_taken_or_refused(NAMES.iter().map(|text| text.to_string()));
         })]),
         NAME.cases(
             long_name,
@@ -220,7 +220,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             ],
         ),
         FIELD.scenarios(&[("are_taken_or_refused", || {
-            are_as_predicted(FIELDS.iter().map(|fields| format!("st_conform {fields}")));
+            are_taken_or_refused(FIELDS.iter().map(|fields| format!("st_conform {fields}")));
         })]),
         FIELD_NAME.all(
             refused,
