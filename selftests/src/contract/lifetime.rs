@@ -21,21 +21,10 @@ const LIVES: Row = Row::new(
 const BUSY: Row = Row::new("delete", "DIAG_IOCSDEL: in use → EBUSY");
 
 pub fn checks() -> Vec<Vec<Check>> {
-    let with = |prefix: &str, row: Row, run: fn(&'static [Use], u16), flags: u16| -> Vec<Check> {
-        let cases: Vec<_> = USES
-            .iter()
-            .map(|&(name, uses)| (format!("{prefix}_{name}"), uses))
-            .collect();
-        let cases: Vec<_> = cases
-            .iter()
-            .map(|(name, uses)| (&name[..], *uses))
-            .collect();
-        row.all(run, flags, &cases)
-    };
     vec![
-        with("goes_with", LIVES, goes_with, 0),
-        with("in_use_by", BUSY, busy_with, 0),
-        with("persistent_in_use_by", BUSY, busy_with, PERSIST),
+        LIVES.each("goes_with_its_last_use", goes_with, 0, USES),
+        BUSY.each("in_use_is_ebusy", busy_with, 0, USES),
+        BUSY.each("persistent_in_use_is_ebusy", busy_with, PERSIST, USES),
         LIVES.scenarios(&[
             ("one_that_goes_leaves_the_others", others_stay),
             ("its_name_is_free_for_other_fields_then", name_is_free),
@@ -45,31 +34,29 @@ pub fn checks() -> Vec<Vec<Check>> {
 }
 
 /// The ways to use an event, single and combined.
-const USES: &[(&str, &[Use])] = &[
-    ("a_file", &[Use::File]),
-    ("a_second_file", &[Use::SecondFile]),
-    ("a_duplicate_of_its_file", &[Use::Duplicate]),
-    ("its_file_in_a_child", &[Use::ChildsFile]),
-    (
-        "duplicates_here_and_in_a_child",
-        &[Use::Duplicate, Use::ChildsFile],
-    ),
-    ("a_registration", &[Use::Bit]),
-    ("a_childs_registration", &[Use::Child]),
-    ("ftrace", &[Use::Top]),
-    ("an_instance", &[Use::Instance]),
-    ("perf", &[Use::Perf]),
-    ("a_file_and_a_registration", &[Use::File, Use::Bit]),
-    ("a_registration_and_a_file", &[Use::Bit, Use::SecondFile]),
-    ("two_registrations", &[Use::Bit, Use::SecondBit]),
-    ("a_registration_and_a_childs", &[Use::Bit, Use::Child]),
-    ("ftrace_and_perf", &[Use::Top, Use::Perf]),
-    ("a_file_and_ftrace", &[Use::File, Use::Instance]),
+const USES: &[&[Use]] = &[
+    &[Use::File],
+    &[Use::SecondFile],
+    &[Use::Duplicate],
+    &[Use::ChildsFile],
+    &[Use::Duplicate, Use::ChildsFile],
+    &[Use::Bit],
+    &[Use::Child],
+    &[Use::Top],
+    &[Use::Instance],
+    &[Use::Perf],
+    &[Use::File, Use::Bit],
+    &[Use::Bit, Use::SecondFile],
+    &[Use::Bit, Use::SecondBit],
+    &[Use::Bit, Use::Child],
+    &[Use::Top, Use::Perf],
+    &[Use::File, Use::Instance],
 ];
 
 /// A use that keeps an event alive.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Use {
+    /// The file that registered.
     File,
     SecondFile,
     Duplicate,
