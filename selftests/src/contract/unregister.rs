@@ -39,14 +39,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             "an_argument_that_cannot_be_read_is_efault",
             argument_at,
             Err(Errno::EFAULT),
-            &[
-                Place::Null,
-                Place::Unmapped,
-                Place::At(KERNEL),
-                Place::At(NON_CANONICAL),
-                Place::At(u64::MAX),
-                Place::OverTheEdge(8),
-            ],
+            &[&Place::BAD[..], &[Place::OverTheEdge(8)]].concat(),
         ),
         RESERVED.each(
             "reserved_fields_that_are_not_0_are_einval",

@@ -7,7 +7,7 @@ use super::register::Place;
 use crate::kit::abi::{location, Data};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
-use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL};
+use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::payload::bytes;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -109,13 +109,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             "unreadable_memory_is_efault",
             unreadable,
             Err(Errno::EFAULT),
-            &[
-                Place::Null,
-                Place::Unmapped,
-                Place::Protected,
-                Place::At(KERNEL),
-                Place::At(NON_CANONICAL),
-            ],
+            &[&Place::BAD[..], &[Place::Protected]].concat(),
         ),
         UNREADABLE.each(
             "a_record_with_a_readable_start_is_efault",
