@@ -19,9 +19,17 @@ pub const GROUPS: usize = 3;
 /// The number of the first group, which has no name and always exists.
 pub const FIRST_GROUP: u8 = 0;
 
-/// The kind of a step, with the numbers that it uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
+macro_rules! calls {
+    ($($(#[$about:meta])* $call:ident,)*) => {
+        /// The kind of a step, with the numbers that it uses.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Call { $($(#[$about])* $call,)* }
+
+        const CALLS: &[Call] = &[$(Call::$call,)*];
+    };
+}
+
+calls! {
     /// `file`; `value` is a [`mode`].
     Open,
     /// `file`
@@ -62,29 +70,6 @@ pub enum Call {
     /// `file`; `value` is a way of [`polls`](super::polls).
     Poll,
 }
-
-const CALLS: [Call; 20] = [
-    Call::Open,
-    Call::Close,
-    Call::Duplicate,
-    Call::Register,
-    Call::Unregister,
-    Call::Delete,
-    Call::Write,
-    Call::Unsupported,
-    Call::Protect,
-    Call::Unprotect,
-    Call::Unmap,
-    Call::MapAgain,
-    Call::Discard,
-    Call::PageOut,
-    Call::Flip,
-    Call::DropPrivileges,
-    Call::OpenIn,
-    Call::Hold,
-    Call::OpenHeld,
-    Call::Poll,
-];
 
 /// The mode of opening.
 pub mod mode {
@@ -247,11 +232,9 @@ impl Step {
     }
 
     pub fn bytes(&self) -> [u8; Step::SIZE] {
-        let call = CALLS.iter().position(|call| *call == self.call);
-        let call = call.expect("a call of the list") as u8;
         let [s0, s1, s2, s3] = self.serial.to_ne_bytes();
         [
-            call,
+            self.call as u8,
             self.file,
             self.name,
             self.fields,
