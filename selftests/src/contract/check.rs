@@ -12,7 +12,6 @@ use crate::kit::wait;
 use std::ffi::CString;
 use std::fmt::{Debug, Display};
 
-/// A row of the contract.
 #[derive(Clone, Copy)]
 pub struct Row {
     section: &'static str,
@@ -170,7 +169,6 @@ pub fn expect<T: PartialEq + Debug>(got: T, want: T) {
 pub const NAME: &str = "st_conform";
 pub const TEXT: &str = "st_conform u32 a";
 
-/// A valid request, which checks modify.
 pub struct ValidRequest {
     pub data: Data,
     pub page: Mapping,

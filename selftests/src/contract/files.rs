@@ -298,7 +298,6 @@ impl Numbered {
         }
     }
 
-    /// Registers the event with this number.
     fn register(&self, number: u8) -> Result<u32> {
         self.register_flags(number, 0)
     }

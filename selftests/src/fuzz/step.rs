@@ -208,7 +208,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// The size of a step in a pipe.
     pub const SIZE: usize = 13;
 
     /// A step with all numbers 0.

@@ -84,7 +84,6 @@ pub const fn skip_if_greater(register: u8, value: i32, count: i16) -> Instructio
     (0x25, register, 0, count, value)
 }
 
-/// Calls a helper function.
 pub const fn call(function: i32) -> Instruction {
     (0x85, 0, 0, 0, function)
 }

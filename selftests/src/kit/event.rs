@@ -59,7 +59,6 @@ impl Event {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Writes a record of the event.
     pub fn write(&self, payload: &[u8]) -> Result<usize> {
         self.data.write(self.index, payload)
     }
@@ -69,13 +68,11 @@ impl Event {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// Waits until the bit is set.
     #[track_caller]
     pub fn wait_set(&self) {
         wait::until("the enable bit to be set", || self.bit());
     }
 
-    /// Waits until the bit is clear.
     #[track_caller]
     pub fn wait_clear(&self) {
         wait::until("the enable bit to be cleared", || !self.bit());
@@ -151,7 +148,6 @@ pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
 
-/// Waits until no event of this name is left.
 #[track_caller]
 pub fn wait_gone(name: &str) {
     wait::until(&format!("the event {name} to go"), || {

@@ -195,7 +195,6 @@ impl ManyProcesses {
         pids.split(' ').map(|pid| pid.parse().unwrap()).collect()
     }
 
-    /// Kills all processes.
     #[track_caller]
     pub fn kill(&mut self) {
         self.tell(Word::Kill);

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
 
-/// Bytes in a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// The file descriptor and offset of an anonymous mapping.

@@ -38,7 +38,6 @@ pub fn failing_path() -> &'static str {
     path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
 }
 
-/// Returns whether a module was given.
 pub fn is_given() -> bool {
     options().module.is_some()
 }
@@ -146,7 +145,6 @@ pub fn says_unloaded() -> String {
     format!("{NAME}: unloaded")
 }
 
-/// Returns whether the module is loaded.
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)
 }
@@ -156,7 +154,6 @@ pub fn users() -> u32 {
     machine::users_of_module(NAME).expect("the module is loaded")
 }
 
-/// The visible traces of the module.
 fn visible_traces() -> Vec<String> {
     let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
     found.extend(tracefs::systems());

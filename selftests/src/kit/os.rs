@@ -320,7 +320,6 @@ pub fn advise_file(file: &File, advice: i32) -> Result<()> {
     }
 }
 
-/// Punches a hole into a file.
 pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
     let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: Takes numbers only.
@@ -412,7 +411,6 @@ fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
-/// The id of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::gettid() }

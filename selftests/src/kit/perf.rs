@@ -187,7 +187,6 @@ const DATA_TAIL: usize = 1032;
 
 /// This process, and its later threads.
 pub const SELF: i32 = 0;
-/// All processes.
 pub const ALL_PROCESSES: i32 = -1;
 /// All CPUs, which perf allows for one process only.
 pub const ANY_CPU: i32 = -1;
@@ -367,7 +366,6 @@ impl Perf {
         ring.long(DATA_HEAD).load(Ordering::Acquire)
     }
 
-    /// The size of the ring in bytes.
     fn ring_size(ring: &Mapping) -> usize {
         (ring.end() - ring.address()) as usize - PAGE
     }

@@ -155,7 +155,6 @@ impl StalledAt {
         self.counters.get(BEGUN)
     }
 
-    /// Returns whether the thread is stalled now.
     pub fn is_now(&self) -> bool {
         self.counters.get(BEGUN) > self.counters.get(ENDED)
     }

@@ -71,7 +71,6 @@ struct Worker<'a> {
     at: usize,
     /// The registered words.
     held: [bool; EVENTS],
-    /// The events' indices in its file.
     indices: [Option<u32>; EVENTS],
 }
 

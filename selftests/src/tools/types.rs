@@ -166,7 +166,6 @@ fn events() -> Vec<Event> {
         .collect()
 }
 
-/// A script that prints each case.
 fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> String {
     let mut script = declarations.to_string();
     for (number, case) in CASES.iter().enumerate() {

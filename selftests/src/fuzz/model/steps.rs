@@ -70,7 +70,6 @@ impl Model {
         Ok(0)
     }
 
-    /// Opens a file of a group for a process.
     pub(super) fn open_file(&mut self, slot: usize, step: &Step, group: u8) {
         let number = self.number();
         let file = OpenFile {
@@ -196,7 +195,6 @@ impl Model {
         keys.any(|key| key.name == name && !key.multi)
     }
 
-    /// The index of an event in a file.
     fn index(&mut self, file: u32, event: u32) -> i64 {
         let indices = &mut self.open.get_mut(&file).expect("an open file").indices;
         let index = indices.iter().position(|known| *known == event);
@@ -271,7 +269,6 @@ impl Model {
         self.delete_name(group, step.name, is_root).map(|()| 0)
     }
 
-    /// Deletes all events of a name in a group.
     fn delete_name(&mut self, group: u8, name: u8, is_root: bool) -> Result<()> {
         let has_name = |event: &&Event| event.key.is_called(group, name);
         let mut found = self.events.iter().filter(has_name).peekable();
