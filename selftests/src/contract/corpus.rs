@@ -6,15 +6,13 @@
 
 use super::check::{Check, Row};
 use crate::harness::options;
-use crate::kit::abi::{
-    Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG, STATUS,
-};
+use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, PERSIST};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
 use crate::kit::{os, tracefs, wait};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 #[path = "../../schema/tests/schema/entries.rs"]
@@ -111,18 +109,15 @@ fn tried(text: &str, page: &Mapping) -> Result<Option<[String; 2]>> {
     let is_file = model::parse(&bytes_of(name)).is_ok();
     let (text, name) = (bytes_of(text), bytes_of(name));
     let text = CString::new(text).expect("no NUL");
-    let file = OpenOptions::new().read(true).write(true).open(DATA)?;
-    let request = Register {
-        flags: 1,
+    let data = Data::open();
+    data.register(&Register {
+        flags: PERSIST,
         ..Register::new(page.address(), text.as_ptr() as u64)
-    };
-    let mut bytes = request.bytes();
-    os::ioctl(&file, DIAG_IOCSREG, bytes.as_mut_ptr() as u64)?;
-
+    })?;
     let format = is_file.then(|| format_of(&name));
-    let request = Unregister::new(page.address(), 0).bytes();
-    os::ioctl(&file, DIAG_IOCSUNREG, request.as_ptr() as u64).expect("unregister");
-    drop(file);
+    let unregistered = data.unregister_bit(page.address(), 0);
+    unregistered.expect("unregister");
+    drop(data);
     delete(&name);
     Ok(format)
 }
@@ -141,11 +136,11 @@ fn format_of(name: &[u8]) -> [String; 2] {
 }
 
 fn delete(name: &[u8]) {
-    let data = File::open(DATA).expect(DATA);
+    let data = Data::open();
     let name = CString::new(name).expect("no NUL");
     let mut result = Ok(0);
     wait::eventually(|| {
-        result = os::ioctl(&data, DIAG_IOCSDEL, name.as_ptr() as u64);
+        result = os::ioctl(&data.file, DIAG_IOCSDEL, name.as_ptr() as u64);
         result != Err(Errno::EBUSY)
     });
     assert_eq!(result, Ok(0), "delete {name:?}");
@@ -176,8 +171,7 @@ pub fn are_taken_or_refused(texts: impl IntoIterator<Item = String>) -> (usize, 
     let count = wrong.len();
     wrong.truncate(5);
     assert!(wrong.is_empty(), "{count} wrong: {}", wrong.join("; "));
-    let status = fs::read_to_string(STATUS).expect(STATUS);
-    assert!(status.contains("Active: 0\n"), "{status}");
+    assert_eq!(tracefs::count_of_events(), 0);
     (taken, refused)
 }
 
