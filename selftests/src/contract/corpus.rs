@@ -9,6 +9,7 @@ use crate::harness::options;
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, PERSIST};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
+use crate::kit::model::{self, ModelField, Type};
 use crate::kit::{os, tracefs, wait};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
@@ -18,11 +19,6 @@ use std::os::unix::ffi::OsStrExt;
 #[path = "../../schema/tests/schema/entries.rs"]
 #[allow(dead_code)]
 mod entries;
-#[path = "../../schema/tests/schema/model.rs"]
-#[allow(dead_code)]
-pub mod model;
-
-use model::{ModelField, Type};
 
 const CORPUS: Row = Row::new(
     "corpus",

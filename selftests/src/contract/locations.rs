@@ -7,10 +7,10 @@
 //! `__rel_loc` is relative.
 
 use super::check::{expect, Check, Row, NAME};
-use super::corpus::model::{self, Verdict};
 use crate::harness::options;
 use crate::kit::abi::location;
 use crate::kit::errno::Errno;
+use crate::kit::model::{self, Verdict};
 use crate::kit::traced::Traced;
 
 const TARGET: Row = Row::new(

@@ -136,7 +136,7 @@ impl Model {
             }
             _ => {}
         }
-        let only_in_c = FIELDS[usize::from(step.fields)].only_in_c.is_some();
+        let only_in_c = FIELDS[usize::from(step.fields)].only_in_c;
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
         let persistent = step.has(flag::PERSIST);
         check(!persistent || child.is_root, Errno::EPERM)?;
@@ -338,7 +338,7 @@ impl Model {
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
         // The module adds a NUL behind a record with an array of characters.
-        let recorded = payload.len() + usize::from(fields.has_chars() && !self.is_c());
+        let recorded = payload.len() + usize::from(fields.has_chars && !self.is_c());
         let outcome = large::outcome(recorded, in_ftrace, perfs.count() > 0, limits);
         check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
         let record = Record {
