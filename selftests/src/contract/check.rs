@@ -10,7 +10,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::tracefs::count_of_events;
 use crate::kit::wait;
 use std::ffi::CString;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 
 #[derive(Clone, Copy)]
 pub struct Row {
@@ -86,20 +86,22 @@ impl Row {
     }
 
     /// A table of cases, each with a name, an input and the expected result.
-    pub fn cases<N: Display, I: Copy + 'static, W: Copy + 'static>(
+    pub fn cases<I: Copy + 'static, W: Copy + 'static>(
         self,
         run: fn(I, W),
-        cases: &[(N, I, W)],
+        cases: &[(&str, I, W)],
     ) -> Vec<Check> {
-        let checks = cases.iter().map(|(name, input, want)| {
-            let (input, want) = (*input, *want);
-            Check {
-                name: format!("contract::{}::{name}", self.section),
-                row: self,
-                run: Box::new(move || run(input, want)),
-            }
-        });
-        checks.collect()
+        let cases = cases.iter().copied();
+        let check = |(name, input, want)| self.check(name, move || run(input, want));
+        cases.map(check).collect()
+    }
+
+    fn check(self, name: &str, run: impl Fn() + 'static) -> Check {
+        Check {
+            name: format!("contract::{}::{name}", self.section),
+            row: self,
+            run: Box::new(run),
+        }
     }
 
     /// A table of cases with the same expected result.
@@ -109,11 +111,8 @@ impl Row {
         want: W,
         cases: &[(&str, I)],
     ) -> Vec<Check> {
-        let cases: Vec<_> = cases
-            .iter()
-            .map(|&(name, input)| (name, input, want))
-            .collect();
-        self.cases(run, &cases)
+        let cases = cases.iter().map(|&(name, input)| (name, input, want));
+        self.cases(run, &cases.collect::<Vec<_>>())
     }
 
     /// One check of a table of cases, each with an input and the expected result. The name of a
@@ -133,11 +132,7 @@ impl Row {
                 wait::until("the events to go", || count_of_events() == 0);
             }
         };
-        vec![Check {
-            name: format!("contract::{}::{name}", self.section),
-            row: self,
-            run: Box::new(run_all),
-        }]
+        vec![self.check(name, run_all)]
     }
 
     /// The same for cases with the same expected result.
@@ -152,10 +147,8 @@ impl Row {
 
     /// Rules that need a scenario each.
     pub fn scenarios(self, scenarios: &[(&str, fn())]) -> Vec<Check> {
-        fn run(scenario: fn(), (): ()) {
-            scenario();
-        }
-        self.all(run, (), scenarios)
+        let check = |&(name, scenario): &(&str, fn())| self.check(name, scenario);
+        scenarios.iter().map(check).collect()
     }
 }
 

@@ -175,7 +175,7 @@ impl<'a> Worker<'a> {
             880..920 => self.delete(event, |name| self.data.delete(name)),
             920..923 => self.delete(event, |name| dynamic::run(&format!("-:{name}"))),
             923..933 => dynamic::run(&format!("u:{}", text(event))).expect("u:"),
-            933..963 => self.format(),
+            933..943 => self.format(),
             _ if self.uses(event) => self.must_be_there(event),
             _ => drop(fs::read_to_string(
                 TraceInstance::top().file(&name(event), "format"),

@@ -165,10 +165,10 @@ fn record_of_all_or_of_one() {
         line.hear(Word::End);
     });
     child.line.hear(Word::Registered);
-    let (say_id, id) = mpsc::channel();
-    let (go, told) = mpsc::channel();
     thread::scope(|scope| {
         let event = &event;
+        let (say_id, id) = mpsc::channel();
+        let (go, told) = mpsc::channel();
         let thread = scope.spawn(move || {
             say_id.send(os::thread_id()).unwrap();
             told.recv().unwrap();
