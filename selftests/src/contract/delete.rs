@@ -88,10 +88,6 @@ pub fn checks() -> Vec<Vec<Check>> {
                 "persistent_without_the_capability_is_eperm",
                 persistent_unprivileged,
             ),
-            (
-                "dynamic_without_the_capability_is_eperm",
-                dynamic_unprivileged,
-            ),
             ("in_use_without_the_capability_is_ebusy", busy_unprivileged),
         ]),
         FORMATS.scenarios(&[
@@ -118,13 +114,8 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("a_line_deletes_all_formats", "-:st_conform", 0),
                 (
-                    "a_line_in_the_spelling_of_the_listing_deletes_all_formats",
-                    "!u:st_conform",
-                    0,
-                ),
-                (
-                    "a_line_with_group_deletes_all_formats",
-                    "-:user_events_multi/st_conform",
+                    "a_listed_line_with_group_deletes_all_formats",
+                    "!u:user_events_multi/st_conform",
                     0,
                 ),
             ],
@@ -220,13 +211,6 @@ fn persistent_unprivileged() {
         delete_unprivileged(delete_when_idle, Err(Errno::EPERM));
         expect(count_of_events(), 1);
     });
-}
-
-fn dynamic_unprivileged() {
-    let _deleted = DeletedAtEnd(NAME);
-    expect(dynamic::run("u:st_conform"), Ok(()));
-    delete_unprivileged(Data::delete, Err(Errno::EPERM));
-    expect(count_of_events(), 1);
 }
 
 fn busy_unprivileged() {

@@ -49,10 +49,6 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("same_bit_once_unregistered_is_taken", once_unregistered),
             ("same_bit_in_another_process_is_taken", in_another_process),
             ("an_inherited_bit_is_eaddrinuse", inherited),
-            (
-                "32_bits_of_a_word_are_taken_for_32_events",
-                each_bit_an_event,
-            ),
         ]),
         FIELDS.each(
             "other_fields_are_eaddrinuse",
@@ -153,14 +149,6 @@ fn inherited() {
         expect(got, Err(Errno::EADDRINUSE));
     })
     .join();
-}
-
-fn each_bit_an_event() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    for bit in 0..32 {
-        let got = data.register_text(&format!("st_word{bit} u32 a"), page.address(), bit);
-        expect(got, Ok(bit.into()));
-    }
 }
 
 /// Registers the name with the first fields, then through the same and another file with the second
