@@ -336,8 +336,8 @@ fn report_panics_to(pipe: File) {
     }));
 }
 
-/// Waits until no more than the `stuck` ones of a kind are left behind. The test fails otherwise; if
-/// some persist even now, later tests do not fail for these.
+/// Waits until no more than the `stuck` ones of a kind are left behind. The test fails otherwise;
+/// if some persist even now, later tests do not fail for these.
 fn settle(
     stuck: &AtomicUsize,
     what: &str,

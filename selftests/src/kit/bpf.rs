@@ -96,9 +96,9 @@ pub const fn give(value: i32) -> [Instruction; 2] {
     [set(0, value), EXIT]
 }
 
-/// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them, and
-/// to the addresses among them that the command defines: all are those of buffers that live through
-/// the call.
+/// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them,
+/// and to the addresses among them that the command defines: all are those of buffers that live
+/// through the call.
 struct Arguments(Vec<u64>);
 
 impl Arguments {

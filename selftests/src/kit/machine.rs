@@ -42,7 +42,7 @@ pub fn rounds(many: usize) -> usize {
     }
 }
 
-/// Frees empty slabs, and flushes the quarantine of KASAN, whose free objects still count as in use.
+/// Frees empty slabs, and flushes the quarantine of KASAN, whose free objects still count as used.
 pub fn forget_free_objects() {
     let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
     for cache in caches.filter_map(Result::ok) {
