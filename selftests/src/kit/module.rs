@@ -31,13 +31,6 @@ pub fn path() -> &'static str {
     options().module.as_deref().expect("a module to load")
 }
 
-/// The path of the module in which a step of loading can be made to fail, by its number in the
-/// parameter `fail_load_at`.
-pub fn failing_path() -> &'static str {
-    let path = options().failing_module.as_deref();
-    path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
-}
-
 pub fn is_given() -> bool {
     options().module.is_some()
 }
@@ -77,9 +70,12 @@ pub fn load_with(parameters: &str) -> Result<()> {
     load_path(path(), parameters)
 }
 
-/// Loads the module in which a step of loading can be made to fail, with parameters.
+/// Loads the module in which a step of loading can be made to fail, by its number in the parameter
+/// `fail_load_at`.
 pub fn load_failing(parameters: &str) -> Result<()> {
-    load_path(failing_path(), parameters)
+    let path = options().failing_module.as_deref();
+    let path = path.expect("a module built with USER_EVENTS_FAIL_LOAD=y, by --failing-module");
+    load_path(path, parameters)
 }
 
 fn load_path(path: &str, parameters: &str) -> Result<()> {

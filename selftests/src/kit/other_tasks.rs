@@ -263,9 +263,7 @@ impl OtherTasks {
             tell(parent, Word::Clear);
         });
     }
-}
 
-impl OtherTasks {
     /// Prints the times, and ends all processes. No process may be waiting for its memory any more.
     /// The limit of the median is `most` milliseconds for all ops, and for each kind four times as
     /// much, or half of the limit of an op.
@@ -281,6 +279,7 @@ impl OtherTasks {
             killed.kill();
         }
     }
+
     /// The same with the limit for a few waiting processes.
     #[track_caller]
     pub fn end(self) {
