@@ -7,10 +7,9 @@ use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::ffi::CString;
-use std::fs;
 use std::sync::atomic::Ordering;
 
 const REGISTERED: Row = Row::new(
@@ -119,8 +118,8 @@ fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
         word.load(Ordering::Relaxed),
         if want { ones } else { without },
     );
-    if let Some(attached) = attached {
-        attached.end();
+    if let Some(detach) = attached {
+        detach();
     }
 }
 
@@ -140,67 +139,45 @@ enum Consumer {
     SetEvent,
 }
 
-/// A consumer that is attached until [`Attached::end`].
-enum Attached {
-    TraceInstance(TraceInstance),
-    Removed(TraceInstance),
-    Perf(Perf),
-    Trigger(&'static str),
-    File(&'static str, &'static str),
-}
-
 impl Consumer {
-    fn attach(self, id: u64) -> Attached {
-        let set =
-            |file: &str, value| fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
-        let trigger = |trigger| {
-            TraceInstance::top().set(NAME, "trigger", trigger).unwrap();
-            Attached::Trigger(trigger)
+    /// Attaches it. Returns what detaches it.
+    fn attach(self, id: u64) -> Box<dyn FnOnce()> {
+        let set = |file, value| TraceInstance::top().control(file, value);
+        let trigger = |trigger: &'static str| -> Box<dyn FnOnce()> {
+            let set = |text: &str| TraceInstance::top().set(NAME, "trigger", text).unwrap();
+            set(trigger);
+            Box::new(move || set(&format!("!{trigger}")))
+        };
+        let perf = |pid, cpu| -> Box<dyn FnOnce()> {
+            let perf = Perf::open(id, pid, cpu).unwrap();
+            Box::new(move || drop(perf))
         };
         match self {
             Consumer::Top => {
                 TraceInstance::top().enable(NAME);
                 // Enabling an enabled event has no effect.
                 TraceInstance::top().enable(NAME);
-                Attached::TraceInstance(TraceInstance::top())
+                Box::new(|| TraceInstance::top().disable(NAME))
             }
             Consumer::Instance | Consumer::RemovedInstance => {
                 let tracer = TraceInstance::instance(NAME);
                 tracer.enable(NAME);
-                if matches!(self, Consumer::Instance) {
-                    Attached::TraceInstance(tracer)
-                } else {
-                    Attached::Removed(tracer)
+                match self {
+                    Consumer::Instance => Box::new(move || tracer.disable(NAME)),
+                    _ => Box::new(move || drop(tracer)),
                 }
             }
-            Consumer::Perf => Attached::Perf(Perf::open(id, SELF, ANY_CPU).unwrap()),
-            Consumer::PerfOfCpu => Attached::Perf(Perf::open(id, ALL_PROCESSES, 0).unwrap()),
+            Consumer::Perf => perf(SELF, ANY_CPU),
+            Consumer::PerfOfCpu => perf(ALL_PROCESSES, 0),
             Consumer::Trigger => trigger("stacktrace if a == 1"),
             Consumer::Histogram => trigger("hist:keys=a"),
             Consumer::Group => {
                 set(GROUP_SWITCH, "1");
-                Attached::File(GROUP_SWITCH, "0")
+                Box::new(move || set(GROUP_SWITCH, "0"))
             }
             Consumer::SetEvent => {
                 set("set_event", "user_events:st_conform");
-                Attached::File("set_event", "!user_events:st_conform")
-            }
-        }
-    }
-}
-
-impl Attached {
-    fn end(self) {
-        match self {
-            Attached::TraceInstance(tracer) => tracer.disable(NAME),
-            Attached::Removed(tracer) => drop(tracer),
-            Attached::Perf(perf) => drop(perf),
-            Attached::Trigger(trigger) => {
-                let undo = format!("!{trigger}");
-                TraceInstance::top().set(NAME, "trigger", &undo).unwrap();
-            }
-            Attached::File(file, value) => {
-                fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
+                Box::new(move || set("set_event", "!user_events:st_conform"))
             }
         }
     }
@@ -219,10 +196,10 @@ fn follows(consumers: &[Consumer], (): ()) {
         }
         let last = attached.pop().unwrap();
         for one in attached {
-            one.end();
+            one();
             assert!(event.bit(), "another one is still attached");
         }
-        last.end();
+        last();
         event.wait_clear();
     }
 }
