@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! bpftrace: its lists, counts and output.
+//! bpftrace: running it, its list of fields, and stacks.
 
 use crate::harness::tests;
 use crate::kit::child;
 use crate::kit::event::Event;
-use crate::kit::os;
 use crate::kit::tool::{Output, Tool};
 use crate::kit::wait;
 use std::fs;
@@ -14,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 tests!("tools::bpftrace" on TYPES:
     list_shows_the_fields,
-    sums_over_every_cpu,
     stacks_of_the_writer,
 );
 
@@ -104,38 +102,6 @@ pub fn list_shows_the_fields() {
         "__rel_loc u32 e[]",
     ];
     assert_eq!(lines, want);
-}
-
-pub fn sums_over_every_cpu() {
-    let event = Event::new("st_bt_sums u32 a; s32 b");
-    let script = "tracepoint:user_events:st_bt_sums {
-            @count = count(); @sum = sum(args.b); @cpus[cpu] = count();
-            @min = min(args.b); @max = max(args.b); @avg = avg(args.a);
-        }
-        tracepoint:user_events:st_bt_sums /args.a > 2/ { @above = count(); }";
-    let tool = start(script);
-    let cpus = os::cpus();
-    tool.while_stopped(|| {
-        for &cpu in &cpus {
-            os::run_on(cpu);
-            for a in 1..=5u32 {
-                let b = -(a as i32);
-                let payload = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
-                assert_eq!(event.write(&payload), Ok(12));
-            }
-        }
-    });
-    let output = stop(tool, &event);
-    let count = cpus.len();
-    assert_eq!(output.after("@count: "), [(5 * count).to_string()]);
-    assert_eq!(output.after("@sum: "), [format!("-{}", 15 * count)]);
-    assert_eq!(output.after("@min: "), ["-5"]);
-    assert_eq!(output.after("@max: "), ["-1"]);
-    assert_eq!(output.after("@avg: "), ["3"]);
-    assert_eq!(output.after("@above: "), [(3 * count).to_string()]);
-    for cpu in cpus {
-        assert_eq!(output.after(&format!("@cpus[{cpu}]: ")), ["5"]);
-    }
 }
 
 /// The address ranges at which this process has mapped code of the file.

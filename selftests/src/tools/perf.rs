@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! perf: list, record, script and report. `perf stat` is in `names`.
+//! perf: record, script and report. `perf stat` is in `names`.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Word};
@@ -20,7 +20,6 @@ use std::sync::mpsc;
 use std::thread;
 
 tests!("tools::perf":
-    list_shows_the_event,
     record_of_a_program_and_its_children,
     record_of_all_or_of_one.limit(240),
     record_the_writers_stack,
@@ -117,14 +116,6 @@ fn numbers(count: u32) -> Vec<[u8; 4]> {
 
 fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
     payloads.iter().map(|payload| &payload[..]).collect()
-}
-
-fn list_shows_the_event() {
-    let _event = Event::new("st_pf_list u32 a");
-    let list = tool::run(&["perf", "list", "user_events:*"]);
-    let lines = list.lines_with("user_events:st_pf_list");
-    assert_eq!(lines.len(), 1);
-    assert!(lines[0].ends_with("[Tracepoint event]"), "{}", lines[0]);
 }
 
 fn record_of_a_program_and_its_children() {
