@@ -59,7 +59,6 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("ends_at_exec", ends_at_exec),
         ]),
         FORK.scenarios(&[
-            ("a_child_inherits_its_parents_bits", inherited),
             ("a_childs_bit_is_in_its_own_memory", own_memory),
             ("a_grandchild_inherits_too", grandchild),
             ("a_child_outlives_its_parents_registration", child_outlives),
@@ -172,13 +171,6 @@ fn show(child: &mut Child) {
     child.line.hear(Word::Set);
     tracer.disable(NAME);
     child.line.hear(Word::Cleared);
-}
-
-fn inherited() {
-    let event = Event::new(TEXT);
-    let mut child = child::fork(|line| watch(line, &event));
-    show(&mut child);
-    child.join();
 }
 
 fn own_memory() {

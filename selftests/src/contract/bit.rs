@@ -7,10 +7,9 @@ use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::ffi::CString;
-use std::fs;
 use std::sync::atomic::Ordering;
 
 const REGISTERED: Row = Row::new(
@@ -28,110 +27,58 @@ const ALONE: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        REGISTERED.cases(
+        REGISTERED.table(
+            "right_when_it_is_registered",
             at_register,
             &[
-                ("set_at_register_while_attached", (4, 0, INSTANCE), true),
-                ("bit_31_is_set_at_register", (4, 31, INSTANCE), true),
-                ("bit_63_is_set_at_register", (8, 63, INSTANCE), true),
-                ("set_at_register_while_perf_is_attached", (4, 0, PERF), true),
-                ("cleared_at_register_while_detached", (4, 0, None), false),
-                ("bit_31_is_cleared_at_register", (4, 31, None), false),
-                ("bit_63_is_cleared_at_register", (8, 63, None), false),
+                ((4, 0, INSTANCE), true),
+                ((4, 31, INSTANCE), true),
+                ((8, 63, INSTANCE), true),
+                ((4, 0, PERF), true),
+                ((4, 0, None), false),
+                ((4, 31, None), false),
+                ((8, 63, None), false),
             ],
         ),
-        FOLLOWS.all(
+        FOLLOWS.each(
+            "follows_its_consumers",
             follows,
             (),
             &[
-                ("follows_the_top_tracer", &[Consumer::Top]),
-                ("follows_an_instance", &[Consumer::Instance]),
-                (
-                    "follows_an_instance_that_is_removed",
-                    &[Consumer::RemovedInstance],
-                ),
-                ("follows_perf_of_this_process", &[Consumer::Perf]),
-                ("follows_perf_of_a_cpu", &[Consumer::PerfOfCpu]),
-                ("follows_a_trigger", &[Consumer::Trigger]),
-                ("follows_a_histogram", &[Consumer::Histogram]),
-                ("follows_the_switch_of_the_group", &[Consumer::Group]),
-                ("follows_set_event", &[Consumer::SetEvent]),
-                (
-                    "follows_the_last_of_top_and_instance",
-                    &[Consumer::Top, Consumer::Instance],
-                ),
-                (
-                    "follows_the_last_of_instance_and_top",
-                    &[Consumer::Instance, Consumer::Top],
-                ),
-                (
-                    "follows_the_last_of_ftrace_and_perf",
-                    &[Consumer::Top, Consumer::Perf],
-                ),
-                (
-                    "follows_the_last_of_perf_and_ftrace",
-                    &[Consumer::Perf, Consumer::Instance],
-                ),
-                (
-                    "follows_the_last_of_two_perf",
-                    &[Consumer::Perf, Consumer::PerfOfCpu],
-                ),
-                (
-                    "follows_the_last_of_trigger_and_enable",
-                    &[Consumer::Trigger, Consumer::Top],
-                ),
-                (
-                    "follows_the_last_of_all",
-                    &[
-                        Consumer::Top,
-                        Consumer::Perf,
-                        Consumer::Instance,
-                        Consumer::PerfOfCpu,
-                    ],
-                ),
+                &[Consumer::Top],
+                &[Consumer::Instance],
+                &[Consumer::RemovedInstance],
+                &[Consumer::Perf],
+                &[Consumer::PerfOfCpu],
+                &[Consumer::Trigger],
+                &[Consumer::Histogram],
+                &[Consumer::Group],
+                &[Consumer::SetEvent],
+                &[Consumer::Top, Consumer::Instance],
+                &[Consumer::Instance, Consumer::Top],
+                &[Consumer::Top, Consumer::Perf],
+                &[Consumer::Perf, Consumer::Instance],
+                &[Consumer::Perf, Consumer::PerfOfCpu],
+                &[Consumer::Trigger, Consumer::Top],
+                &[
+                    Consumer::Top,
+                    Consumer::Perf,
+                    Consumer::Instance,
+                    Consumer::PerfOfCpu,
+                ],
             ],
         ),
-        FOLLOWS.all(
+        FOLLOWS.each(
+            "follows_the_switches_of_many_events",
             follows_switch,
             (),
             &[
-                (
-                    "follows_the_switch_of_the_group_with_all_its_events",
-                    (false, GROUP_SWITCH, ["1", "0"], true),
-                ),
-                (
-                    "follows_the_switch_of_the_group_in_an_instance",
-                    (true, GROUP_SWITCH, ["1", "0"], true),
-                ),
-                (
-                    "follows_the_switch_of_all_events_in_an_instance",
-                    (true, "events/enable", ["1", "0"], true),
-                ),
-                (
-                    "follows_set_event_by_group_and_name",
-                    (true, "set_event", ["user_events:st_conform", ""], false),
-                ),
-                (
-                    "follows_set_event_by_name",
-                    (true, "set_event", ["st_conform", ""], false),
-                ),
-                (
-                    "follows_set_event_by_group",
-                    (true, "set_event", ["user_events:", ""], true),
-                ),
-            ],
-        ),
-        ALONE.all(
-            alone,
-            (),
-            &[
-                ("bit_0_of_4_bytes_alone_changes", (4, 0)),
-                ("bit_1_of_4_bytes_alone_changes", (4, 1)),
-                ("bit_31_of_4_bytes_alone_changes", (4, 31)),
-                ("bit_0_of_8_bytes_alone_changes", (8, 0)),
-                ("bit_31_of_8_bytes_alone_changes", (8, 31)),
-                ("bit_32_of_8_bytes_alone_changes", (8, 32)),
-                ("bit_63_of_8_bytes_alone_changes", (8, 63)),
+                (false, GROUP_SWITCH, ["1", "0"], true),
+                (true, GROUP_SWITCH, ["1", "0"], true),
+                (true, "events/enable", ["1", "0"], true),
+                (true, "set_event", ["user_events:st_conform", ""], false),
+                (true, "set_event", ["st_conform", ""], false),
+                (true, "set_event", ["user_events:", ""], true),
             ],
         ),
         ALONE.scenarios(&[
@@ -171,15 +118,15 @@ fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
         word.load(Ordering::Relaxed),
         if want { ones } else { without },
     );
-    if let Some(attached) = attached {
-        attached.end();
+    if let Some(detach) = attached {
+        detach();
     }
 }
 
 const GROUP_SWITCH: &str = "events/user_events/enable";
 
 /// A kind of consumer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Consumer {
     Top,
     Instance,
@@ -192,67 +139,45 @@ enum Consumer {
     SetEvent,
 }
 
-/// A consumer that is attached until [`Attached::end`].
-enum Attached {
-    TraceInstance(TraceInstance),
-    Removed(TraceInstance),
-    Perf(Perf),
-    Trigger(&'static str),
-    File(&'static str, &'static str),
-}
-
 impl Consumer {
-    fn attach(self, id: u64) -> Attached {
-        let set =
-            |file: &str, value| fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
-        let trigger = |trigger| {
-            TraceInstance::top().set(NAME, "trigger", trigger).unwrap();
-            Attached::Trigger(trigger)
+    /// Attaches it. Returns what detaches it.
+    fn attach(self, id: u64) -> Box<dyn FnOnce()> {
+        let set = |file, value| TraceInstance::top().control(file, value);
+        let trigger = |trigger: &'static str| -> Box<dyn FnOnce()> {
+            let set = |text: &str| TraceInstance::top().set(NAME, "trigger", text).unwrap();
+            set(trigger);
+            Box::new(move || set(&format!("!{trigger}")))
+        };
+        let perf = |pid, cpu| -> Box<dyn FnOnce()> {
+            let perf = Perf::open(id, pid, cpu).unwrap();
+            Box::new(move || drop(perf))
         };
         match self {
             Consumer::Top => {
                 TraceInstance::top().enable(NAME);
                 // Enabling an enabled event has no effect.
                 TraceInstance::top().enable(NAME);
-                Attached::TraceInstance(TraceInstance::top())
+                Box::new(|| TraceInstance::top().disable(NAME))
             }
             Consumer::Instance | Consumer::RemovedInstance => {
                 let tracer = TraceInstance::instance(NAME);
                 tracer.enable(NAME);
-                if matches!(self, Consumer::Instance) {
-                    Attached::TraceInstance(tracer)
-                } else {
-                    Attached::Removed(tracer)
+                match self {
+                    Consumer::Instance => Box::new(move || tracer.disable(NAME)),
+                    _ => Box::new(move || drop(tracer)),
                 }
             }
-            Consumer::Perf => Attached::Perf(Perf::open(id, SELF, ANY_CPU).unwrap()),
-            Consumer::PerfOfCpu => Attached::Perf(Perf::open(id, ALL_PROCESSES, 0).unwrap()),
+            Consumer::Perf => perf(SELF, ANY_CPU),
+            Consumer::PerfOfCpu => perf(ALL_PROCESSES, 0),
             Consumer::Trigger => trigger("stacktrace if a == 1"),
             Consumer::Histogram => trigger("hist:keys=a"),
             Consumer::Group => {
                 set(GROUP_SWITCH, "1");
-                Attached::File(GROUP_SWITCH, "0")
+                Box::new(move || set(GROUP_SWITCH, "0"))
             }
             Consumer::SetEvent => {
                 set("set_event", "user_events:st_conform");
-                Attached::File("set_event", "!user_events:st_conform")
-            }
-        }
-    }
-}
-
-impl Attached {
-    fn end(self) {
-        match self {
-            Attached::TraceInstance(tracer) => tracer.disable(NAME),
-            Attached::Removed(tracer) => drop(tracer),
-            Attached::Perf(perf) => drop(perf),
-            Attached::Trigger(trigger) => {
-                let undo = format!("!{trigger}");
-                TraceInstance::top().set(NAME, "trigger", &undo).unwrap();
-            }
-            Attached::File(file, value) => {
-                fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
+                Box::new(move || set("set_event", "!user_events:st_conform"))
             }
         }
     }
@@ -271,10 +196,10 @@ fn follows(consumers: &[Consumer], (): ()) {
         }
         let last = attached.pop().unwrap();
         for one in attached {
-            one.end();
+            one();
             assert!(event.bit(), "another one is still attached");
         }
-        last.end();
+        last();
         event.wait_clear();
     }
 }
@@ -299,32 +224,6 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
             wait::until("the bit to follow", || event.bit() == value);
             let state = tracer.get(&event.name, "enable");
             expect(state.starts_with('1'), value);
-        }
-    }
-}
-
-/// The word between two others, with all other bits equal, must change in one bit only.
-fn alone((size, bit): (u8, u8), (): ()) {
-    let event = Event::new(TEXT);
-    register(&event, 64, size, bit);
-    let tracer = TraceInstance::instance(NAME);
-    for others in [0, u64::MAX] {
-        for place in [56, 64, 72] {
-            event.page.long(place).store(others, Ordering::Relaxed);
-        }
-        let (set, clear) = (others | (1 << bit), others & !(1 << bit));
-        let becomes = |want| {
-            let word = || event.page.long(64).load(Ordering::Relaxed);
-            wait::until("the bit alone to change", || word() == want);
-        };
-        tracer.enable(NAME);
-        event.wait_set();
-        becomes(set);
-        tracer.disable(NAME);
-        event.wait_clear();
-        becomes(clear);
-        for place in [56, 72] {
-            expect(event.page.long(place).load(Ordering::Relaxed), others);
         }
     }
 }

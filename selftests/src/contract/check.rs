@@ -2,16 +2,16 @@
 
 //! Rows of the contract, and the tables of cases that check them.
 
-use crate::harness::TOOK_OVER;
+use crate::harness::{begin_case, TOOK_OVER};
 use crate::kit::abi::{Data, Register};
 use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
+use crate::kit::tracefs::count_of_events;
 use crate::kit::wait;
 use std::ffi::CString;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 
-/// A row of the contract.
 #[derive(Clone, Copy)]
 pub struct Row {
     section: &'static str,
@@ -86,20 +86,22 @@ impl Row {
     }
 
     /// A table of cases, each with a name, an input and the expected result.
-    pub fn cases<N: Display, I: Copy + 'static, W: Copy + 'static>(
+    pub fn cases<I: Copy + 'static, W: Copy + 'static>(
         self,
         run: fn(I, W),
-        cases: &[(N, I, W)],
+        cases: &[(&str, I, W)],
     ) -> Vec<Check> {
-        let checks = cases.iter().map(|(name, input, want)| {
-            let (input, want) = (*input, *want);
-            Check {
-                name: format!("contract::{}::{name}", self.section),
-                row: self,
-                run: Box::new(move || run(input, want)),
-            }
-        });
-        checks.collect()
+        let cases = cases.iter().copied();
+        let check = |(name, input, want)| self.check(name, move || run(input, want));
+        cases.map(check).collect()
+    }
+
+    fn check(self, name: &str, run: impl Fn() + 'static) -> Check {
+        Check {
+            name: format!("contract::{}::{name}", self.section),
+            row: self,
+            run: Box::new(run),
+        }
     }
 
     /// A table of cases with the same expected result.
@@ -109,19 +111,44 @@ impl Row {
         want: W,
         cases: &[(&str, I)],
     ) -> Vec<Check> {
-        let cases: Vec<_> = cases
-            .iter()
-            .map(|&(name, input)| (name, input, want))
-            .collect();
-        self.cases(run, &cases)
+        let cases = cases.iter().map(|&(name, input)| (name, input, want));
+        self.cases(run, &cases.collect::<Vec<_>>())
+    }
+
+    /// One check of a table of cases, each with an input and the expected result. The name of a
+    /// case is its input, which begins the message of its failure. Each case has a process of its
+    /// own, and no event is left of the one before.
+    pub fn table<I, W>(self, name: &str, run: fn(I, W), cases: &[(I, W)]) -> Vec<Check>
+    where
+        I: Copy + Debug + 'static,
+        W: Copy + 'static,
+    {
+        assert!(self.better.is_none(), "C may fail each case of {name}");
+        let cases = cases.to_vec();
+        let run_all = move || {
+            for &(input, want) in &cases {
+                begin_case(input);
+                child::fork(|_| run(input, want)).join();
+                wait::until("the events to go", || count_of_events() == 0);
+            }
+        };
+        vec![self.check(name, run_all)]
+    }
+
+    /// The same for cases with the same expected result.
+    pub fn each<I, W>(self, name: &str, run: fn(I, W), want: W, cases: &[I]) -> Vec<Check>
+    where
+        I: Copy + Debug + 'static,
+        W: Copy + 'static,
+    {
+        let cases: Vec<_> = cases.iter().map(|&input| (input, want)).collect();
+        self.table(name, run, &cases)
     }
 
     /// Rules that need a scenario each.
     pub fn scenarios(self, scenarios: &[(&str, fn())]) -> Vec<Check> {
-        fn run(scenario: fn(), (): ()) {
-            scenario();
-        }
-        self.all(run, (), scenarios)
+        let check = |&(name, scenario): &(&str, fn())| self.check(name, scenario);
+        scenarios.iter().map(check).collect()
     }
 }
 
@@ -135,7 +162,6 @@ pub fn expect<T: PartialEq + Debug>(got: T, want: T) {
 pub const NAME: &str = "st_conform";
 pub const TEXT: &str = "st_conform u32 a";
 
-/// A valid request, which checks modify.
 pub struct ValidRequest {
     pub data: Data,
     pub page: Mapping,
@@ -175,18 +201,11 @@ pub fn register_and_exit(texts: &[&str], flags: u16) {
     .join();
 }
 
-/// A size in a structure, the position of a byte behind the structure that is not 0, if any, and
-/// the expected result.
-type Size = (String, (u32, Option<usize>), Result<()>);
+/// A size in a structure, and the position of a byte behind the structure that is not 0, if any.
+type Size = (u32, Option<usize>);
 
-/// Sizes in a structure of `end` bytes, good and bad ones.
-pub fn sizes(end: u32) -> Vec<Size> {
-    let case = |size, not_zero: Option<usize>, want| match (not_zero, want) {
-        (None, Ok(())) => format!("size_{size}_with_zeros_is_taken"),
-        (Some(at), _) => format!("size_{size}_with_byte_{at}_not_zero_is_e2big"),
-        (None, Err(Errno::EINVAL)) => format!("size_{size}_is_einval"),
-        (None, Err(_)) => format!("size_{size}_is_e2big"),
-    };
+/// Sizes in a structure of `end` bytes, good and bad ones, with the expected results.
+pub fn sizes(end: u32) -> Vec<(Size, Result<()>)> {
     let zeros = [
         (Err(Errno::EINVAL), vec![0, 1, 4, end - 1]),
         (Ok(()), vec![end, end + 1, 32, 64, 128, 4095, 4096]),
@@ -194,21 +213,19 @@ pub fn sizes(end: u32) -> Vec<Size> {
     ];
     let zeros = zeros.into_iter().flat_map(|(want, sizes)| {
         let sizes = sizes.into_iter();
-        sizes.map(move |size| (size, None, want))
+        sizes.map(move |size| ((size, None), want))
     });
-    let end = end as usize;
+    let first = end as usize;
     let others = [
-        (end + 1, end),
+        (end + 1, first),
         (32, 31),
         (64, 63),
-        (128, end),
+        (128, first),
         (4096, 2000),
         (4096, 4095),
     ];
-    let others = others.map(|(size, at)| (size as u32, Some(at), Err(Errno::E2BIG)));
-    let all = zeros.chain(others);
-    all.map(|(size, not_zero, want)| (case(size, not_zero, want), (size, not_zero), want))
-        .collect()
+    let others = others.map(|(size, at)| ((size, Some(at)), Err(Errno::E2BIG)));
+    zeros.chain(others).collect()
 }
 
 /// Deletes an event once it is unused: references of tasks that just ended may be dropped with a

@@ -6,7 +6,7 @@ use super::check::{delete_when_idle, expect, Check, Row, TEXT};
 use crate::kit::abi::{Data, DATA, DIAG_IOCSREG, MULTI_FORMAT, PERSIST, STATUS};
 use crate::kit::child;
 use crate::kit::dynamic;
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::{fails, Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::max_events::{self, Limit, DEFAULT};
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
@@ -14,8 +14,8 @@ use crate::kit::os;
 use crate::kit::poll::{self, poll_for, Epoll};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Error, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
@@ -56,113 +56,42 @@ const LIMIT: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        MODES.cases(
+        MODES.table(
+            "belong_to_root_with_their_modes",
             mode,
-            &[
-                ("data_is_0640", DATA, 0o640),
-                ("status_is_0440", STATUS, 0o440),
-                ("max_is_0644", max_events::PATH, 0o644),
-            ],
+            &[(DATA, 0o640), (STATUS, 0o440), (max_events::PATH, 0o644)],
         ),
-        MODES.all(
-            owner,
-            (0, 0),
-            &[
-                ("data_belongs_to_root", DATA),
-                ("status_belongs_to_root", STATUS),
-                ("max_belongs_to_root", max_events::PATH),
-            ],
-        ),
-        DATA_FILE.cases(
-            on_data,
-            &[
-                (
-                    "data_read_is_einval",
-                    |mut file| file.read(&mut [0; 16]),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "data_readv_is_einval",
-                    |mut file| file.read_vectored(&mut [IoSliceMut::new(&mut [0; 16])]),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "data_pread_is_einval",
-                    |file| file.read_at(&mut [0; 16], 0),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "data_seek_to_the_start_is_espipe",
-                    |file| seek(file, SeekFrom::Start(0)),
-                    Err(Errno::ESPIPE),
-                ),
-                (
-                    "data_seek_forward_is_espipe",
-                    |file| seek(file, SeekFrom::Current(4)),
-                    Err(Errno::ESPIPE),
-                ),
-                (
-                    "data_seek_to_the_end_is_espipe",
-                    |file| seek(file, SeekFrom::End(0)),
-                    Err(Errno::ESPIPE),
-                ),
-                (
-                    "data_pwrite_at_1_is_efault",
-                    |file| file.write_at(&[0; 8], 1),
-                    Err(Errno::EFAULT),
-                ),
-                (
-                    "data_pwrite_at_4096_is_efault",
-                    |file| file.write_at(&[0; 8], 4096),
-                    Err(Errno::EFAULT),
-                ),
-                // EBADF: the event has no consumer.
-                (
-                    "data_pwrite_at_0_is_a_write",
-                    |file| file.write_at(&[0; 8], 0),
-                    Err(Errno::EBADF),
-                ),
-            ],
-        ),
-        DATA_FILE.all(
+        DATA_FILE.each(
+            "no_file_of_a_group_is_mapped",
             mmap,
             Err(Errno::ENODEV),
             &[
-                (
-                    "data_shared_mapping_is_enodev",
-                    (DATA, READ, libc::MAP_SHARED),
-                ),
-                (
-                    "data_private_mapping_is_enodev",
-                    (DATA, READ_WRITE, libc::MAP_PRIVATE),
-                ),
+                (DATA, READ, libc::MAP_SHARED),
+                (DATA, READ_WRITE, libc::MAP_PRIVATE),
+                (STATUS, READ, libc::MAP_SHARED),
             ],
         ),
         DATA_FILE.scenarios(&[
+            ("data_is_no_file_to_read_or_to_seek_in", on_data),
             ("data_opens_many_times_at_once", many_opens),
             ("data_opens_for_writing_only", write_only),
             ("data_truncation_changes_nothing", truncation),
         ]),
-        READY.cases(
+        READY.table(
+            "data_can_always_be_read_and_written",
             polled,
             &[
-                ("data_can_be_read", poll::ALWAYS & 0x41, 0x41),
-                ("data_can_be_written", poll::ALWAYS & 0x104, 0x104),
-                ("data_has_nothing_else_to_report", 0x3fdf, poll::ALWAYS),
+                (poll::ALWAYS & 0x41, 0x41),
+                (poll::ALWAYS & 0x104, 0x104),
+                (0x3fdf, poll::ALWAYS),
             ],
         ),
-        WAITED_FOR.all(
-            added,
-            Ok(()),
-            &[
-                ("data_is_taken_by_a_set", poll::ALWAYS),
-                ("data_is_taken_by_a_set_for_changes", poll::CHANGED),
-                (
-                    "data_is_taken_by_an_edge_triggered_set",
-                    poll::CHANGED | poll::EDGE,
-                ),
-            ],
-        ),
+        WAITED_FOR.scenarios(&[("data_is_taken_by_a_set", || {
+            expect(
+                Epoll::new().try_add(&Data::open().file, poll::CHANGED),
+                Ok(()),
+            )
+        })]),
         CHANGE.all(
             changed,
             poll::CHANGED,
@@ -171,79 +100,50 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("data_reports_the_last_consumer", false),
             ],
         ),
-        IOCTLS.all(
+        IOCTLS.each(
+            "any_other_command_is_enotty",
             command,
             Err(Errno::ENOTTY),
             &[
-                ("number_3_is_enotty", 0xc008_2a03),
-                ("number_255_is_enotty", 0xc008_2aff),
-                ("size_of_the_struct_is_enotty", 0xc01c_2a00),
-                ("size_0_is_enotty", 0xc000_2a00),
-                ("a_32_bit_programs_register_is_enotty", 0xc004_2a00),
-                ("a_32_bit_programs_delete_is_enotty", 0x4004_2a01),
-                ("a_32_bit_programs_unregister_is_enotty", 0x4004_2a02),
-                ("write_only_register_is_enotty", 0x4008_2a00),
-                ("both_ways_delete_is_enotty", 0xc008_2a01),
-                ("another_magic_is_enotty", 0xc008_2b00),
-                ("a_terminals_is_enotty", 0x5401),
-                ("command_0_is_enotty", 0),
-                ("command_of_all_ones_is_enotty", 0xffff_ffff),
+                // Other numbers, sizes (also those of 32-bit programs), directions and letters than
+                // those of the three commands.
+                0xc008_2a03,
+                0xc008_2aff,
+                0xc01c_2a00,
+                0xc000_2a00,
+                0xc004_2a00,
+                0x4004_2a01,
+                0x4004_2a02,
+                0x4008_2a00,
+                0xc008_2a01,
+                0xc008_2b00,
+                0x5401,
+                0,
+                0xffff_ffff,
             ],
         ),
-        STATUS_FILE.cases(
-            on_status,
-            &[
-                (
-                    "status_seeks_back",
-                    |file| seek(file, SeekFrom::Start(0)),
-                    Ok(0),
-                ),
-                (
-                    "status_write_is_einval",
-                    |mut file| file.write(b"x"),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "status_ioctl_is_enotty",
-                    |file| {
-                        let got = os::ioctl(file, DIAG_IOCSREG, 0);
-                        got.map(|_| 0)
-                            .map_err(|Errno(errno)| Error::from_raw_os_error(errno))
-                    },
-                    Err(Errno::ENOTTY),
-                ),
-            ],
-        ),
-        STATUS_FILE.all(
-            mmap,
-            Err(Errno::ENODEV),
-            &[("status_mapping_is_enodev", (STATUS, READ, libc::MAP_SHARED))],
-        ),
-        LIMIT.all(
+        STATUS_FILE.scenarios(&[("status_is_a_file_to_read_only", on_status)]),
+        LIMIT.each(
+            "what_is_no_u32_is_einval",
             set_max,
             Err(Errno::EINVAL),
             &[
-                ("minus_1_is_einval", "-1"),
-                ("minus_32768_is_einval", "-32768"),
-                ("minus_hexadecimal_1_is_einval", "-0x1"),
-                ("junk_is_einval", "junk"),
-                ("junk_behind_a_number_is_einval", "12x"),
-                ("a_fraction_is_einval", "1.5"),
-                ("above_u32_is_einval", "4294967296"),
-                ("above_u64_is_einval", "18446744073709551616"),
-                ("far_above_u32_is_einval", "99999999999999999999"),
+                "-1",
+                "-32768",
+                "-0x1",
+                "junk",
+                "12x",
+                "1.5",
+                "4294967296",
+                "18446744073709551616",
+                "99999999999999999999",
             ],
         ),
-        LIMIT.all(
+        LIMIT.each(
+            "a_number_of_32_bits_is_taken",
             set_max,
             Ok(()),
-            &[
-                ("0_is_taken", "0"),
-                ("1_is_taken", "1"),
-                ("the_largest_u32_is_taken", "4294967295"),
-                ("a_newline_behind_is_taken", "100\n"),
-                ("hexadecimal_is_taken", "0x10"),
-            ],
+            &["0", "1", "4294967295", "100\n", "0x10"],
         ),
         LIMIT.scenarios(&[
             ("is_32768_by_default", default_max),
@@ -261,32 +161,41 @@ fn mode(path: &str, want: u32) {
     assert!(file.is_file());
     let octal = |mode: u32| format!("{:o}", mode & 0o7777);
     expect(octal(file.mode()), octal(want));
+    expect((file.uid(), file.gid()), (0, 0));
 }
 
-fn owner(path: &str, want: (u32, u32)) {
-    let file = fs::metadata(path).expect(path);
-    expect((file.uid(), file.gid()), want);
-}
-
-type Operation = fn(&File) -> std::io::Result<usize>;
-
-fn seek(mut file: &File, to: SeekFrom) -> std::io::Result<usize> {
-    file.seek(to).map(|at| at as usize)
-}
-
-fn on_data(operation: Operation, want: Result<usize>) {
+fn on_data() {
     // An event with index 0, of which bytes of zeros are a record.
     let event = Event::new(TEXT);
-    expect(operation(&event.data.file).map_err(Errno::from), want);
+    let mut file = &event.data.file;
+    let mut seek = |to| file.seek(to).map(|at| at as usize);
+    for (case, got, want) in [
+        ("seek to the start", seek(SeekFrom::Start(0)), Errno::ESPIPE),
+        ("seek forward", seek(SeekFrom::Current(4)), Errno::ESPIPE),
+        ("seek to the end", seek(SeekFrom::End(0)), Errno::ESPIPE),
+        ("read", file.read(&mut [0; 16]), Errno::EINVAL),
+        (
+            "readv",
+            file.read_vectored(&mut [IoSliceMut::new(&mut [0; 16])]),
+            Errno::EINVAL,
+        ),
+        ("pread", file.read_at(&mut [0; 16], 0), Errno::EINVAL),
+        ("pwrite at 1", file.write_at(&[0; 8], 1), Errno::EFAULT),
+        (
+            "pwrite at 4096",
+            file.write_at(&[0; 8], 4096),
+            Errno::EFAULT,
+        ),
+        // A write: the event has no consumer.
+        ("pwrite at 0", file.write_at(&[0; 8], 0), Errno::EBADF),
+    ] {
+        fails(DATA, case, got.map_err(Errno::from), want);
+    }
 }
 
 fn polled(asked: u32, want: u32) {
     let event = Event::new(TEXT);
     expect(poll_for(&event.data.file, asked, Duration::ZERO), want);
-}
-
-fn added(events: u32, want: Result<()>) {
-    expect(Epoll::new().try_add(&Data::open().file, events), want);
 }
 
 fn changed(on: bool, want: u32) {
@@ -299,10 +208,15 @@ fn changed(on: bool, want: u32) {
     expect(if on { first } else { is_reported() }, want);
 }
 
-fn on_status(operation: Operation, want: Result<usize>) {
+fn on_status() {
     // Root can open the file against its mode.
     let file = OpenOptions::new().read(true).write(true).open(STATUS);
-    expect(operation(&file.expect(STATUS)).map_err(Errno::from), want);
+    let mut file = file.expect(STATUS);
+    expect(file.rewind().map_err(Errno::from), Ok(()));
+    let written = file.write(b"x").map_err(Errno::from);
+    fails(STATUS, "write", written, Errno::EINVAL);
+    let got = os::ioctl(&file, DIAG_IOCSREG, 0);
+    fails(STATUS, "ioctl", got, Errno::ENOTTY);
 }
 
 fn mmap((path, protection, flags): (&str, i32, i32), want: Result<()>) {
@@ -388,7 +302,6 @@ impl Numbered {
         }
     }
 
-    /// Registers the event with this number.
     fn register(&self, number: u8) -> Result<u32> {
         self.register_flags(number, 0)
     }

@@ -47,7 +47,6 @@ impl Formats {
         }
     }
 
-    /// Registers a format with the first bit of a word.
     pub fn register(&self, word: usize, fields: &str) -> Result<u32> {
         self.register_flags(word, fields, MULTI_FORMAT)
     }
@@ -70,7 +69,6 @@ impl Formats {
     }
 }
 
-/// The id in the name of a format.
 pub fn id_of(event: &str) -> u64 {
     let id = event.rsplit('.').next();
     u64::from_str_radix(id.unwrap_or_default(), 16).expect("the id of a format")

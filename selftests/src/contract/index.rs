@@ -18,9 +18,7 @@ const INDEX: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![INDEX.scenarios(&[
-        ("counts_from_0", counts_from_0),
         ("counts_from_0_on_each_file", counts_on_each_file),
-        ("is_the_same_for_the_same_event", same_index),
         ("is_the_same_after_unregistering", same_after_unregistering),
         ("is_the_same_for_each_of_many", same_for_each_of_many),
         ("failures_do_not_count", failures_do_not_count),
@@ -35,13 +33,6 @@ fn nth(data: &Data, page: &Mapping, n: u8, word: u64) -> Result<u32> {
     data.register_text(&text, page.address() + 4 * word, n)
 }
 
-fn counts_from_0() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    for n in 0..20 {
-        expect(nth(&data, &page, n, 0), Ok(n.into()));
-    }
-}
-
 fn counts_on_each_file() {
     let page = Mapping::kept(1);
     let files = [Data::open(), Data::open()];
@@ -50,15 +41,6 @@ fn counts_on_each_file() {
         expect(nth(&files[0], &page, i, 0), Ok(i.into()));
         expect(nth(&files[1], &page, 7 - i, 1), Ok(i.into()));
     }
-}
-
-fn same_index() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    for word in 0..3 {
-        expect(nth(&data, &page, 0, word), Ok(0));
-        expect(nth(&data, &page, 1, word), Ok(1));
-    }
-    expect(nth(&data, &page, 2, 0), Ok(2));
 }
 
 fn same_after_unregistering() {

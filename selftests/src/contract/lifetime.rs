@@ -11,7 +11,7 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::{Mapping, KERNEL};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, count_of_events, TraceInstance};
-use std::fs::File;
+use std::rc::{Rc, Weak};
 
 const LIVES: Row = Row::new(
     "lifetime",
@@ -21,21 +21,10 @@ const LIVES: Row = Row::new(
 const BUSY: Row = Row::new("delete", "DIAG_IOCSDEL: in use → EBUSY");
 
 pub fn checks() -> Vec<Vec<Check>> {
-    let with = |prefix: &str, row: Row, run: fn(&'static [Use], u16), flags: u16| -> Vec<Check> {
-        let cases: Vec<_> = USES
-            .iter()
-            .map(|&(name, uses)| (format!("{prefix}_{name}"), uses))
-            .collect();
-        let cases: Vec<_> = cases
-            .iter()
-            .map(|(name, uses)| (&name[..], *uses))
-            .collect();
-        row.all(run, flags, &cases)
-    };
     vec![
-        with("goes_with", LIVES, goes_with, 0),
-        with("in_use_by", BUSY, busy_with, 0),
-        with("persistent_in_use_by", BUSY, busy_with, PERSIST),
+        LIVES.each("goes_with_its_last_use", goes_with, 0, USES),
+        BUSY.each("in_use_is_ebusy", busy_with, 0, USES),
+        BUSY.each("persistent_in_use_is_ebusy", busy_with, PERSIST, USES),
         LIVES.scenarios(&[
             ("one_that_goes_leaves_the_others", others_stay),
             ("its_name_is_free_for_other_fields_then", name_is_free),
@@ -45,31 +34,29 @@ pub fn checks() -> Vec<Vec<Check>> {
 }
 
 /// The ways to use an event, single and combined.
-const USES: &[(&str, &[Use])] = &[
-    ("a_file", &[Use::File]),
-    ("a_second_file", &[Use::SecondFile]),
-    ("a_duplicate_of_its_file", &[Use::Duplicate]),
-    ("its_file_in_a_child", &[Use::ChildsFile]),
-    (
-        "duplicates_here_and_in_a_child",
-        &[Use::Duplicate, Use::ChildsFile],
-    ),
-    ("a_registration", &[Use::Bit]),
-    ("a_childs_registration", &[Use::Child]),
-    ("ftrace", &[Use::Top]),
-    ("an_instance", &[Use::Instance]),
-    ("perf", &[Use::Perf]),
-    ("a_file_and_a_registration", &[Use::File, Use::Bit]),
-    ("a_registration_and_a_file", &[Use::Bit, Use::SecondFile]),
-    ("two_registrations", &[Use::Bit, Use::SecondBit]),
-    ("a_registration_and_a_childs", &[Use::Bit, Use::Child]),
-    ("ftrace_and_perf", &[Use::Top, Use::Perf]),
-    ("a_file_and_ftrace", &[Use::File, Use::Instance]),
+const USES: &[&[Use]] = &[
+    &[Use::File],
+    &[Use::SecondFile],
+    &[Use::Duplicate],
+    &[Use::ChildsFile],
+    &[Use::Duplicate, Use::ChildsFile],
+    &[Use::Bit],
+    &[Use::Child],
+    &[Use::Top],
+    &[Use::Instance],
+    &[Use::Perf],
+    &[Use::File, Use::Bit],
+    &[Use::Bit, Use::SecondFile],
+    &[Use::Bit, Use::SecondBit],
+    &[Use::Bit, Use::Child],
+    &[Use::Top, Use::Perf],
+    &[Use::File, Use::Instance],
 ];
 
 /// A use that keeps an event alive.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Use {
+    /// The file that registered.
     File,
     SecondFile,
     Duplicate,
@@ -83,111 +70,85 @@ enum Use {
     Perf,
 }
 
-/// An event with the page of its bits and its other uses.
-struct Used {
-    page: Mapping,
-    first: Option<Data>,
-    second: Option<Data>,
-    duplicate: Option<File>,
-    child: Option<Child>,
-    instance: Option<TraceInstance>,
-    perf: Option<Perf>,
+/// Ends a use.
+type End = Box<dyn FnOnce()>;
+
+/// Makes the event, with these flags and uses only. Returns the file that registered, while that is
+/// a use, and what ends each use.
+fn used_by(uses: &'static [Use], flags: u16) -> (Weak<Data>, Vec<End>) {
+    let (data, address) = (Rc::new(Data::open()), Mapping::kept(1).address());
+    let got = data.register_flags(TEXT, address, 0, flags);
+    expect(got, Ok(0));
+    let ends = uses.iter().map(|one| one.begin(&data, address)).collect();
+    let first = Rc::downgrade(&data);
+    drop(data);
+    if !uses.contains(&Use::Bit) {
+        unregister(address, 0);
+    }
+    (first, ends)
 }
 
-impl Used {
-    /// Makes the event, with these flags and uses only.
-    fn by(uses: &'static [Use], flags: u16) -> Used {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let got = data.register_flags(TEXT, page.address(), 0, flags);
-        expect(got, Ok(0));
-        let mut used = Used {
-            page,
-            first: None,
-            second: None,
-            duplicate: None,
-            child: None,
-            instance: None,
-            perf: None,
-        };
-        for &one in uses {
-            used.begin(one, &data);
-        }
-        if uses.contains(&Use::File) {
-            used.first = Some(data);
-        } else {
-            drop(data);
-        }
-        if !uses.contains(&Use::Bit) {
-            used.end(Use::Bit);
-        }
-        used
-    }
+fn unregister(address: u64, bit: u8) {
+    expect(Data::open().unregister_bit(address, bit), Ok(()));
+}
 
-    fn begin(&mut self, one: Use, data: &Data) {
-        match one {
-            Use::File | Use::Bit => {}
+impl Use {
+    fn begin(self, data: &Rc<Data>, address: u64) -> End {
+        fn dropped<T: 'static>(used: T) -> End {
+            Box::new(move || drop(used))
+        }
+        fn ended(mut child: Child, begun: Word) -> End {
+            child.line.hear(begun);
+            Box::new(move || {
+                child.line.say(Word::End);
+                child.join();
+            })
+        }
+        match self {
+            Use::File => dropped(data.clone()),
             Use::SecondFile => {
                 let second = Data::open();
-                expect(second.register_text(TEXT, self.page.address(), 8), Ok(0));
-                expect(second.unregister_bit(self.page.address(), 8), Ok(()));
-                self.second = Some(second);
+                expect(second.register_text(TEXT, address, 8), Ok(0));
+                expect(second.unregister_bit(address, 8), Ok(()));
+                dropped(second)
             }
-            Use::Duplicate => self.duplicate = Some(data.file.try_clone().unwrap()),
+            Use::Duplicate => dropped(data.file.try_clone().unwrap()),
             Use::ChildsFile => {
-                let mut child = child::fork(|line| {
-                    expect(data.unregister_bit(self.page.address(), 0), Ok(()));
+                let child = child::fork(|line| {
+                    expect(data.unregister_bit(address, 0), Ok(()));
                     line.say(Word::Unregistered);
                     line.hear(Word::End);
                 });
-                child.line.hear(Word::Unregistered);
-                self.child = Some(child);
+                ended(child, Word::Unregistered)
             }
+            Use::Bit => Box::new(move || unregister(address, 0)),
             Use::SecondBit => {
-                expect(data.register_text(TEXT, self.page.address(), 1), Ok(0));
+                expect(data.register_text(TEXT, address, 1), Ok(0));
+                Box::new(move || unregister(address, 1))
             }
             Use::Child => {
                 // The inherited registration is one use, and the child's own a second one.
-                let mut child = child::fork(|line| {
+                let child = child::fork(|line| {
                     let Event { data, .. } = Event::new(TEXT);
                     drop(data);
                     line.say(Word::Registered);
                     line.hear(Word::End);
                 });
-                child.line.hear(Word::Registered);
-                self.child = Some(child);
+                ended(child, Word::Registered)
             }
-            Use::Top => TraceInstance::top().enable(NAME),
+            Use::Top => {
+                TraceInstance::top().enable(NAME);
+                Box::new(|| TraceInstance::top().disable(NAME))
+            }
             Use::Instance => {
                 let tracer = TraceInstance::instance(NAME);
                 tracer.enable(NAME);
-                self.instance = Some(tracer);
+                dropped(tracer)
             }
             Use::Perf => {
                 let id = tracefs::event_id(NAME);
-                self.perf = Some(Perf::open(id, SELF, ANY_CPU).unwrap());
+                dropped(Perf::open(id, SELF, ANY_CPU).unwrap())
             }
-        }
-    }
-
-    fn end(&mut self, one: Use) {
-        let unregister = |bit| {
-            let got = Data::open().unregister_bit(self.page.address(), bit);
-            expect(got, Ok(()));
-        };
-        match one {
-            Use::File => self.first = None,
-            Use::SecondFile => self.second = None,
-            Use::Duplicate => self.duplicate = None,
-            Use::Bit => unregister(0),
-            Use::SecondBit => unregister(1),
-            Use::Child | Use::ChildsFile => {
-                let mut child = self.child.take().unwrap();
-                child.line.say(Word::End);
-                child.join();
-            }
-            Use::Top => TraceInstance::top().disable(NAME),
-            Use::Instance => self.instance = None,
-            Use::Perf => self.perf = None,
         }
     }
 }
@@ -202,11 +163,11 @@ pub fn an_event_comes_and_goes() {
 }
 
 fn goes_with(uses: &'static [Use], flags: u16) {
-    let mut used = Used::by(uses, flags);
-    for &one in uses {
+    let (_, ends) = used_by(uses, flags);
+    for end in ends {
         an_event_comes_and_goes();
         assert!(tracefs::event_exists(NAME), "went while it was used");
-        used.end(one);
+        end();
     }
     wait_gone(NAME);
     expect(count_of_events(), 0);
@@ -214,10 +175,10 @@ fn goes_with(uses: &'static [Use], flags: u16) {
 
 fn busy_with(uses: &'static [Use], flags: u16) {
     let _deleted = DeletedAtEnd(NAME);
-    let mut used = Used::by(uses, flags);
-    for &one in uses {
+    let (first, ends) = used_by(uses, flags);
+    for end in ends {
         expect(Data::open().delete(NAME), Err(Errno::EBUSY));
-        if let Some(data) = &used.first {
+        if let Some(data) = first.upgrade() {
             expect(data.delete(NAME), Err(Errno::EBUSY));
         }
         for line in [
@@ -229,7 +190,7 @@ fn busy_with(uses: &'static [Use], flags: u16) {
         }
         expect(dynamic::truncate(), Err(Errno::EBUSY));
         assert!(tracefs::event_exists(NAME));
-        used.end(one);
+        end();
     }
     if flags == PERSIST {
         expect(delete_when_idle(&Data::open(), NAME), Ok(()));

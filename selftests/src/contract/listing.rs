@@ -51,84 +51,37 @@ const ORDER: Row = Row::new("dynamic_events", "stable order: oldest first");
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        CREATE.cases(
+        CREATE.table(
+            "creates_an_event",
             created,
             &[
-                ("creates_without_fields", "u:st_conform", "u:st_conform"),
-                (
-                    "creates_with_a_field",
-                    "u:st_conform u32 a",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "creates_with_fields",
-                    "u:st_conform u32 a; char[8] b",
-                    "u:st_conform u32 a; char[8] b",
-                ),
-                (
-                    "creates_with_unspaced_fields",
-                    "u:st_conform u32 a;u8 b",
-                    "u:st_conform u32 a; u8 b",
-                ),
-                (
-                    "creates_with_a_slash_in_a_field",
-                    "u:st_conform u32 a/b",
-                    "u:st_conform u32 a/b",
-                ),
-                (
-                    "creates_after_two_spaces",
-                    "u:st_conform  u32 a;  u32 b",
-                    "u:st_conform u32 a; u32 b",
-                ),
-                (
-                    "creates_with_a_semicolon_at_the_end",
-                    "u:st_conform u32 a; u32 b;",
-                    "u:st_conform u32 a; u32 b",
-                ),
-                (
-                    "creates_after_a_comment",
-                    "# a comment\nu:st_conform u32 a",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "creates_before_a_comment",
-                    "u:st_conform u32 a# a comment",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "creates_between_empty_lines",
-                    "\nu:st_conform u32 a\n\n",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "creates_after_a_space",
-                    "u: st_conform u32 a",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "creates_after_white_space",
-                    "u: \t  st_conform u32 a",
-                    "u:st_conform u32 a",
-                ),
+                ("u:st_conform", ""),
+                ("u:st_conform u32 a", " u32 a"),
+                ("u:st_conform u32 a; char[8] b", " u32 a; char[8] b"),
+                ("u:st_conform u32 a;u8 b;", " u32 a; u8 b"),
+                ("u:st_conform u32 a/b", " u32 a/b"),
+                ("u:st_conform  u32 a;  u32 b", " u32 a; u32 b"),
+                ("# a comment\nu:st_conform u32 a", " u32 a"),
+                ("u:st_conform u32 a# a comment", " u32 a"),
+                ("\nu:st_conform u32 a\n\n", " u32 a"),
+                ("u: \t  st_conform u32 a", " u32 a"),
             ],
         ),
-        CREATE.all(
+        CREATE.each(
+            "a_bad_line_is_einval",
             refused,
             Err(Errno::EINVAL),
             &[
-                ("an_unknown_type_is_einval", "u:st_conform long a"),
-                ("a_field_without_a_name_is_einval", "u:st_conform u32"),
-                ("a_third_word_is_einval", "u:st_conform u32 a b"),
-                ("no_colon_is_einval", "u"),
-                ("a_space_for_the_colon_is_einval", "u st_conform u32 a"),
-                ("another_letter_is_einval", "v:st_conform u32 a"),
-                ("two_letters_are_einval", "uu:st_conform u32 a"),
-                ("a_capital_letter_is_einval", "U:st_conform u32 a"),
-                ("flags_are_einval", "u:st_conform:flag u32 a"),
-                (
-                    "a_struct_without_a_size_is_einval",
-                    "u:st_conform struct p p",
-                ),
+                "u:st_conform long a",
+                "u:st_conform u32",
+                "u:st_conform u32 a b",
+                "u",
+                "u st_conform u32 a",
+                "v:st_conform u32 a",
+                "uu:st_conform u32 a",
+                "U:st_conform u32 a",
+                "u:st_conform:flag u32 a",
+                "u:st_conform struct p p",
             ],
         ),
         CREATE.scenarios(&[("creates_up_to_a_bad_line", up_to_a_bad_line)]),
@@ -146,17 +99,12 @@ pub fn checks() -> Vec<Vec<Check>> {
                 (
                     "the_group_may_be_named",
                     "u:user_events/st_conform u32 a",
-                    "u:st_conform u32 a",
+                    " u32 a",
                 ),
                 (
                     "the_group_may_be_named_after_a_space",
-                    "u: user_events/st_conform u32 a",
-                    "u:st_conform u32 a",
-                ),
-                (
-                    "the_group_may_be_named_without_fields",
-                    "u:user_events/st_conform",
-                    "u:st_conform",
+                    "u: user_events/st_conform",
+                    "",
                 ),
             ],
         ),
@@ -165,283 +113,130 @@ pub fn checks() -> Vec<Vec<Check>> {
             Err(Errno::EINVAL),
             &[
                 ("another_group_is_einval", "u:sched/st_conform u32 a"),
-                (
-                    "the_group_of_formats_is_einval",
-                    "u:user_events_multi/st_conform u32 a",
-                ),
+                ("the_formats_are_einval", "u:user_events_multi/st_conform"),
                 ("an_empty_group_is_einval", "u:/st_conform u32 a"),
-                (
-                    "a_group_in_the_group_is_einval",
-                    "u:user_events/other/st_conform u32 a",
-                ),
-                ("the_group_without_a_name_is_einval", "u:user_events/ u32 a"),
+                ("a_group_in_it_is_einval", "u:user_events/other/st_conform"),
                 ("the_group_alone_is_einval", "u:user_events/"),
             ],
         ),
-        LIST.cases(
+        LIST.table(
+            "lists_fields",
             listed,
             &[
-                ("lists_no_fields", "", ""),
-                ("lists_one_field", "u32 a", " u32 a"),
-                ("lists_two_fields", "u32 a;u64 b", " u32 a; u64 b"),
-                (
-                    "lists_types_of_two_words",
-                    "unsigned int a; unsigned char b",
-                    " unsigned int a; unsigned char b",
-                ),
-                (
-                    "lists_arrays_as_written",
-                    "char[0x10] a; unsigned char[3] b",
-                    " char[0x10] a; unsigned char[3] b",
-                ),
-                (
-                    "lists_a_struct_with_its_size",
-                    "struct p p 16; u8 b",
-                    " struct p p 16; u8 b",
-                ),
-                (
-                    "lists_locations",
-                    "__data_loc char[] a; __rel_loc u8[] b",
-                    " __data_loc char[] a; __rel_loc u8[] b",
-                ),
-                (
-                    "lists_the_size_of_a_struct_in_decimal",
-                    "struct tag a 0100",
-                    " struct tag a 100",
-                ),
-                ("lists_no_empty_fields", ";;u32 a;;u8 b;", " u32 a; u8 b"),
-                (
-                    "lists_no_more_spaces_than_needed",
-                    "   u32 a;   u8 b",
-                    " u32 a; u8 b",
-                ),
+                ("", ""),
+                ("u32 a", " u32 a"),
+                ("unsigned int a;u64 b", " unsigned int a; u64 b"),
+                ("char[0x10] a; u8 b", " char[0x10] a; u8 b"),
+                ("struct p p 16; u8 b", " struct p p 16; u8 b"),
+                ("struct tag a 0100", " struct tag a 100"),
+                ("__data_loc char[] a", " __data_loc char[] a"),
+                ("__rel_loc u8[] b", " __rel_loc u8[] b"),
+                (";;u32 a;;  u8 b;", " u32 a; u8 b"),
+                ("   u32 a;   u8 b", " u32 a; u8 b"),
             ],
         ),
         LIST.scenarios(&[("lists_formats_under_the_registered_name", formats_listed)]),
         ORDER.scenarios(&[("lists_the_oldest_first", oldest_first)]),
-        RESTORE.all(
+        RESTORE.each(
+            "restores_what_it_lists",
             restored,
             (),
             &[
-                ("restores_no_fields", ""),
-                ("restores_fields", "u32 a; s64 b; char[8] c"),
-                ("restores_unspaced_fields", "u32 a;s64 b;char[8] c"),
-                ("restores_structs", "struct p p 16; u8 b"),
-                (
-                    "restores_locations",
-                    "__data_loc char[] a; __rel_loc unsigned char[] b; __rel_loc u8[] c",
-                ),
+                "",
+                "u32 a; s64 b; char[8] c",
+                "u32 a;s64 b;char[8] c",
+                "struct p p 16; u8 b",
+                "__data_loc char[] a; __rel_loc unsigned char[] b; __rel_loc u8[] c",
             ],
         ),
         RESTORE.scenarios(&[(
             "restores_a_line_longer_than_a_description",
             long_line_restored,
         )]),
-        DELETE.cases(
+        DELETE.each(
+            "deletes_the_event_that_a_line_describes",
             deleted,
+            Ok(()),
             &[
-                ("deletes_without_fields", ("", "-:st_conform"), Ok(())),
-                (
-                    "deletes_in_its_group",
-                    ("", "-:user_events/st_conform"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_in_the_spelling_of_the_listing",
-                    ("", "!u:st_conform"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_in_its_group_in_the_spelling_of_the_listing",
-                    ("", "!u:user_events/st_conform"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_without_a_kind",
-                    ("u32 a; u8 b", "!:st_conform u32 a; u8 b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_with_fields_in_its_group",
-                    ("u32 a; u8 b", "-:user_events/st_conform u32 a; u8 b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_the_line_of_the_listing_in_its_group",
-                    ("u32 a; u8 b", "!u:user_events/st_conform u32 a; u8 b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_with_any_white_space",
-                    ("u32 a; char[4] b", "-:st_conform   u32   a;   char[4] b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_with_a_field_spelled_out",
-                    ("u32 a", "-:st_conform u32 a"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_with_fields_spelled_out",
-                    ("u32 a; u8 b", "-:st_conform u32 a; u8 b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_the_line_of_the_listing",
-                    ("u32 a; u8 b", "!u:st_conform u32 a; u8 b"),
-                    Ok(()),
-                ),
-                (
-                    "deletes_a_struct_spelled_out",
-                    ("struct p p 16", "-:st_conform struct p p 16"),
-                    Ok(()),
-                ),
-                (
-                    "of_another_group_is_enoent",
-                    ("", "-:sched/st_conform"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "of_a_part_of_its_group_is_enoent",
-                    ("", "-:user_event/st_conform"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "of_a_group_in_its_group_is_enoent",
-                    ("", "-:user_events/other/st_conform"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "of_another_group_with_fields_is_enoent",
-                    ("u32 a", "-:sched/st_conform u32 a"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "by_more_than_its_name_is_enoent",
-                    ("", "-:st_conform2"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "of_another_name_is_enoent",
-                    ("", "-:st_unknown"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "by_half_a_name_is_enoent",
-                    ("", "-:st_conf"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_other_fields_is_enoent",
-                    ("u32 a", "-:st_conform u64 a"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_another_field_name_is_enoent",
-                    ("u32 a; u8 b", "-:st_conform u32 a; u8 c"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_fields_in_another_order_is_enoent",
-                    ("u32 a; u8 b", "-:st_conform u8 b; u32 a"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "without_the_semicolon_is_enoent",
-                    ("u32 a; u8 b", "-:st_conform u32 a u8 b"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_half_a_field_is_enoent",
-                    ("u32 a", "!u:st_conform u32"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "a_minus_without_a_colon_is_einval",
-                    ("u32 a", "-st_conform"),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "a_mark_without_a_colon_is_einval",
-                    ("u32 a", "!st_conform"),
-                    Err(Errno::EINVAL),
-                ),
-                ("a_minus_alone_is_einval", ("", "-"), Err(Errno::EINVAL)),
-                ("a_mark_alone_is_einval", ("", "!"), Err(Errno::EINVAL)),
-                (
-                    "a_minus_and_no_name_is_einval",
-                    ("", "-:"),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "with_fewer_fields_is_enoent",
-                    ("u32 a; u8 b", "-:st_conform u32 a"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_more_fields_is_enoent",
-                    ("u32 a", "-:st_conform u32 a; u8 b"),
-                    Err(Errno::ENOENT),
-                ),
-                (
-                    "with_fields_of_none_is_enoent",
-                    ("", "-:st_conform u32 a"),
-                    Err(Errno::ENOENT),
-                ),
+                ("", "-:st_conform"),
+                ("", "-:user_events/st_conform"),
+                ("", "!u:st_conform"),
+                ("", "!u:user_events/st_conform"),
+                ("u32 a", "-:st_conform u32 a"),
+                ("u32 a; u8 b", "-:st_conform u32 a; u8 b"),
+                ("u32 a; u8 b", "!:st_conform u32 a; u8 b"),
+                ("u32 a; u8 b", "!u:st_conform u32 a; u8 b"),
+                ("u32 a; u8 b", "-:user_events/st_conform u32 a; u8 b"),
+                ("u32 a; u8 b", "!u:user_events/st_conform u32 a; u8 b"),
+                ("u32 a; char[4] b", "-:st_conform   u32   a;   char[4] b"),
+                ("struct p p 16", "-:st_conform struct p p 16"),
             ],
         ),
-        NAME_IS_ENOUGH.cases(
+        DELETE.each(
+            "a_line_that_describes_another_event_is_enoent",
             deleted,
+            Err(Errno::ENOENT),
             &[
-                (
-                    "the_name_is_enough",
-                    ("u32 a; u8 b", "-:st_conform"),
-                    Ok(()),
-                ),
+                ("", "-:sched/st_conform"),
+                ("", "-:user_event/st_conform"),
+                ("", "-:user_events/other/st_conform"),
+                ("u32 a", "-:sched/st_conform u32 a"),
+                ("", "-:st_conform2"),
+                ("", "-:st_conf"),
+                ("", "-:st_conform u32 a"),
+                ("u32 a", "-:st_conform u64 a"),
+                ("u32 a", "-:st_conform u32 a; u8 b"),
+                ("u32 a", "!u:st_conform u32"),
+                ("u32 a; u8 b", "-:st_conform u32 a"),
+                ("u32 a; u8 b", "-:st_conform u32 a; u8 c"),
+                ("u32 a; u8 b", "-:st_conform u8 b; u32 a"),
+                ("u32 a; u8 b", "-:st_conform u32 a u8 b"),
+            ],
+        ),
+        DELETE.each(
+            "a_bad_line_that_deletes_is_einval",
+            deleted,
+            Err(Errno::EINVAL),
+            &[
+                ("u32 a", "-st_conform"),
+                ("u32 a", "!st_conform"),
+                ("", "-"),
+                ("", "!"),
+                ("", "-:"),
+            ],
+        ),
+        NAME_IS_ENOUGH.all(
+            deleted,
+            Ok(()),
+            &[
+                ("the_name_is_enough", ("u32 a; u8 b", "-:st_conform")),
                 (
                     "the_name_and_group_are_enough",
-                    ("u32 a", "-:user_events/st_conform"),
-                    Ok(()),
-                ),
-                (
-                    "the_name_and_group_are_enough_in_the_spelling_of_the_listing",
-                    ("u32 a; struct tag b 20", "!u:user_events/st_conform"),
-                    Ok(()),
-                ),
-                (
-                    "the_name_is_enough_in_the_spelling_of_the_listing",
-                    ("u32 a", "!u:st_conform"),
-                    Ok(()),
+                    ("struct tag b 20", "!u:user_events/st_conform"),
                 ),
             ],
         ),
-        DELETE.scenarios(&[("truncation_deletes_all", truncated)]),
         STAYS.scenarios(&[
             ("stays_when_its_last_use_ends", stays),
             ("made_again_is_the_same", made_again),
             ("registering_shares_it", registered),
         ]),
-        STAYS.all(
+        STAYS.each(
+            "made_again_otherwise_is_eaddrinuse",
             created_otherwise,
             Err(Errno::EADDRINUSE),
-            &[
-                (
-                    "made_again_with_other_fields_is_eaddrinuse",
-                    "u:st_conform u64 a",
-                ),
-                ("made_again_without_fields_is_eaddrinuse", "u:st_conform"),
-            ],
+            &["u:st_conform u64 a", "u:st_conform"],
         ),
     ]
 }
 
-fn created(line: &str, want: &str) {
+fn created(line: &str, fields: &str) {
     let _deleted = [NAME, "user_events/st_conform"].map(DeletedAtEnd);
     expect(dynamic::run(line), Ok(()));
-    expect(dynamic::user_lines(), vec![want.to_string()]);
+    expect(dynamic::user_lines(), vec![format!("u:{NAME}{fields}")]);
     assert!(tracefs::event_exists(NAME));
     // A registration with this description uses the same event.
-    let event = Event::new(want.trim_start_matches("u:"));
+    let event = Event::new(&format!("{NAME}{fields}"));
     expect(count_of_events(), 1);
     expect(event.unregister(), Ok(()));
 }
@@ -550,14 +345,6 @@ fn deleted((fields, line): (&str, &str), want: Result<()>) {
     expect(dynamic::run(&format!("u:{}", described(fields))), Ok(()));
     expect(dynamic::run(line), want);
     expect(count_of_events(), usize::from(want.is_err()));
-}
-
-fn truncated() {
-    for name in ["st_one", "st_two", "st_three"] {
-        expect(dynamic::run(&format!("u:{name} u32 a")), Ok(()));
-    }
-    expect(dynamic::truncate(), Ok(()));
-    expect(count_of_events(), 0);
 }
 
 fn stays() {

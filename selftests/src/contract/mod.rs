@@ -20,7 +20,6 @@
 //! | probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
 
 mod address_space;
-mod as_in_c;
 mod bit;
 mod check;
 mod corpus;

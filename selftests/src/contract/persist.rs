@@ -13,7 +13,7 @@ use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
-use crate::kit::os::{self, Capability};
+use crate::kit::os::{self, CAP_PERFMON, CAP_SYS_ADMIN};
 use crate::kit::tracefs::{count_of_events, event_exists, TraceInstance};
 
 const MAY: Row = Row::new(
@@ -23,9 +23,6 @@ const MAY: Row = Row::new(
 );
 const STAYS: Row = Row::new("persist", "With PERSIST it stays until deleted");
 
-const PERFMON: u64 = Capability::Perfmon.bit();
-const SYS_ADMIN: u64 = Capability::SysAdmin.bit();
-
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
         MAY.cases(
@@ -34,11 +31,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("without_capabilities_is_eperm", 0, Err(Errno::EPERM)),
                 (
                     "with_all_other_capabilities_is_eperm",
-                    !(PERFMON | SYS_ADMIN),
+                    !(CAP_PERFMON | CAP_SYS_ADMIN),
                     Err(Errno::EPERM),
                 ),
-                ("with_cap_perfmon_alone_is_taken", PERFMON, Ok(())),
-                ("with_cap_sys_admin_alone_is_taken", SYS_ADMIN, Ok(())),
+                ("with_cap_perfmon_alone_is_taken", CAP_PERFMON, Ok(())),
+                ("with_cap_sys_admin_alone_is_taken", CAP_SYS_ADMIN, Ok(())),
             ],
         ),
         STAYS.scenarios(&[

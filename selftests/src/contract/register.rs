@@ -3,11 +3,11 @@
 //! "Register": accepted requests, and the errors of others.
 
 use super::check::{expect, in_child_then_delete, sizes, Check, Row, ValidRequest, NAME, TEXT};
-use crate::kit::abi::Data;
-use crate::kit::abi::{Register, DIAG_IOCSREG};
+use crate::harness::begin_case;
+use crate::kit::abi::{Data, Register, DIAG_IOCSREG};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, PAGE, READ};
-use crate::kit::os::{self, Capability};
+use crate::kit::os;
 
 /// The kernel's direct map.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
@@ -26,10 +26,6 @@ const NAME_ARGS: Row = Row::new(
     "register",
     "name_args: at most 511 bytes before the NUL; longer → EINVAL; bad pointer → EFAULT",
 );
-const PERSIST: Row = Row::new(
-    "register",
-    "PERSIST needs CAP_PERFMON or CAP_SYS_ADMIN, else EPERM",
-);
 const UNWRITABLE: Row = Row::better_than_c(
     1,
     "register",
@@ -39,116 +35,55 @@ const UNWRITABLE: Row = Row::better_than_c(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        SIZE.cases(sized, &sizes(28)),
-        FLAGS.cases(
+        SIZE.table("a_size_that_is_known_is_taken", sized, &sizes(28)),
+        FLAGS.table(
+            "known_flags_are_taken_and_others_einval",
             flagged,
             &[
-                ("no_flags_are_taken", 0, Ok(0)),
-                ("flag_persist_is_taken", 1, Ok(0)),
-                ("flag_multi_format_is_taken", 2, Ok(0)),
-                ("both_flags_are_taken", 3, Ok(0)),
-                ("flag_4_is_einval", 4, Err(Errno::EINVAL)),
-                ("flag_4_with_persist_is_einval", 5, Err(Errno::EINVAL)),
-                ("flag_4_with_others_is_einval", 7, Err(Errno::EINVAL)),
-                ("flag_8_is_einval", 8, Err(Errno::EINVAL)),
-                ("flag_256_is_einval", 0x100, Err(Errno::EINVAL)),
-                ("highest_flag_is_einval", 0x8000, Err(Errno::EINVAL)),
-                ("all_flags_are_einval", 0xffff, Err(Errno::EINVAL)),
+                (0, Ok(0)),
+                (1, Ok(0)),
+                (2, Ok(0)),
+                (3, Ok(0)),
+                (4, Err(Errno::EINVAL)),
+                (7, Err(Errno::EINVAL)),
+                (8, Err(Errno::EINVAL)),
+                (0x100, Err(Errno::EINVAL)),
+                (0x8000, Err(Errno::EINVAL)),
+                (0xffff, Err(Errno::EINVAL)),
             ],
         ),
-        WORD.cases(
-            word,
-            &[
-                ("enable_size_0_is_einval", (0, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_1_is_einval", (1, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_2_is_einval", (2, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_3_is_einval", (3, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_5_is_einval", (5, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_6_is_einval", (6, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_7_is_einval", (7, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_9_is_einval", (9, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_16_is_einval", (16, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_32_is_einval", (32, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_64_is_einval", (64, 0, 0), Err(Errno::EINVAL)),
-                ("enable_size_255_is_einval", (255, 0, 0), Err(Errno::EINVAL)),
-                ("4_bytes_at_1_are_einval", (4, 1, 0), Err(Errno::EINVAL)),
-                ("4_bytes_at_2_are_einval", (4, 2, 0), Err(Errno::EINVAL)),
-                ("4_bytes_at_3_are_einval", (4, 3, 0), Err(Errno::EINVAL)),
-                ("4_bytes_at_4_are_taken", (4, 4, 0), Ok(0)),
-                (
-                    "4_bytes_at_the_end_of_a_page_are_taken",
-                    (4, 4092, 0),
-                    Ok(0),
-                ),
-                ("8_bytes_at_1_are_einval", (8, 1, 0), Err(Errno::EINVAL)),
-                ("8_bytes_at_2_are_einval", (8, 2, 0), Err(Errno::EINVAL)),
-                ("8_bytes_at_4_are_einval", (8, 4, 0), Err(Errno::EINVAL)),
-                ("8_bytes_at_7_are_einval", (8, 7, 0), Err(Errno::EINVAL)),
-                ("8_bytes_at_8_are_taken", (8, 8, 0), Ok(0)),
-                (
-                    "8_bytes_at_the_end_of_a_page_are_taken",
-                    (8, 4088, 0),
-                    Ok(0),
-                ),
-                ("bit_31_of_4_bytes_is_taken", (4, 0, 31), Ok(0)),
-                (
-                    "bit_32_of_4_bytes_is_einval",
-                    (4, 0, 32),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "bit_63_of_4_bytes_is_einval",
-                    (4, 0, 63),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "bit_255_of_4_bytes_is_einval",
-                    (4, 0, 255),
-                    Err(Errno::EINVAL),
-                ),
-                ("bit_32_of_8_bytes_is_taken", (8, 0, 32), Ok(0)),
-                ("bit_63_of_8_bytes_is_taken", (8, 0, 63), Ok(0)),
-                (
-                    "bit_64_of_8_bytes_is_einval",
-                    (8, 0, 64),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "bit_128_of_8_bytes_is_einval",
-                    (8, 0, 128),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "bit_255_of_8_bytes_is_einval",
-                    (8, 0, 255),
-                    Err(Errno::EINVAL),
-                ),
-            ],
-        ),
-        WORD.all(
+        WORD.each(
+            "a_word_outside_user_space_is_efault",
             word_at,
             Err(Errno::EFAULT),
             &[
-                ("4_bytes_in_the_kernel_are_efault", (4, KERNEL)),
-                ("8_bytes_in_the_kernel_are_efault", (8, KERNEL)),
-                ("4_bytes_in_the_direct_map_are_efault", (4, DIRECT_MAP)),
-                ("8_bytes_in_the_direct_map_are_efault", (8, DIRECT_MAP)),
-                ("4_bytes_at_the_half_of_memory_are_efault", (4, 1 << 63)),
-                ("8_bytes_at_the_half_of_memory_are_efault", (8, 1 << 63)),
-                ("a_non_canonical_word_is_efault", (8, NON_CANONICAL)),
-                ("the_last_4_bytes_but_4_are_efault", (4, u64::MAX - 7)),
-                ("the_last_word_of_memory_is_efault", (8, u64::MAX - 7)),
-            ],
-        ),
-        WORD.all(
-            every_bit,
-            (),
-            &[
-                ("every_bit_of_4_bytes_is_taken", (4, &[0, 4, 4092])),
-                ("every_bit_of_8_bytes_is_taken", (8, &[8, 4080])),
+                (4, KERNEL),
+                (8, KERNEL),
+                (4, DIRECT_MAP),
+                (8, DIRECT_MAP),
+                (4, 1 << 63),
+                (8, 1 << 63),
+                (8, NON_CANONICAL),
+                (4, u64::MAX - 7),
+                (8, u64::MAX - 7),
             ],
         ),
         WORD.scenarios(&[
+            ("a_word_has_4_or_8_bytes", || {
+                for size in 0..=255 {
+                    word((size, 0, 0), size == 4 || size == 8);
+                }
+            }),
+            ("a_word_lies_at_a_multiple_of_its_size", || {
+                for (size, offset) in each_of([4, 8], (0..17).chain(4080..=4092)) {
+                    word((size, offset, 0), offset % u64::from(size) == 0);
+                }
+            }),
+            ("a_word_has_no_bit_behind_its_last", || {
+                for (size, bit) in each_of([4, 8], 0..=255) {
+                    word((size, 0, bit), bit < 8 * size);
+                }
+            }),
             (
                 "a_word_of_the_caller_with_a_bit_too_many_is_efault",
                 word_with_a_bit_too_many,
@@ -158,97 +93,33 @@ pub fn checks() -> Vec<Vec<Check>> {
                 word_before_one_that_is_registered,
             ),
         ]),
-        POINTER.all(
+        POINTER.each(
+            "an_argument_that_cannot_be_read_is_efault",
             argument_at,
             Err(Errno::EFAULT),
             &[
-                ("argument_null_is_efault", Place::Null),
-                ("argument_unmapped_is_efault", Place::Unmapped),
-                ("argument_in_the_kernel_is_efault", Place::At(KERNEL)),
-                ("argument_non_canonical_is_efault", Place::At(NON_CANONICAL)),
-                ("argument_at_the_last_byte_is_efault", Place::At(u64::MAX)),
-                ("argument_half_readable_is_efault", Place::OverTheEdge(8)),
-                ("argument_with_a_size_only_is_efault", Place::OverTheEdge(4)),
-            ],
+                &Place::BAD[..],
+                &[Place::OverTheEdge(8), Place::OverTheEdge(4)],
+            ]
+            .concat(),
         ),
-        NAME_ARGS.all(
+        NAME_ARGS.each(
+            "name_args_that_cannot_be_read_are_efault",
             name_at,
             Err(Errno::EFAULT),
-            &[
-                ("name_args_null_is_efault", Place::Null),
-                ("name_args_unmapped_is_efault", Place::Unmapped),
-                ("name_args_in_the_kernel_is_efault", Place::At(KERNEL)),
-                (
-                    "name_args_non_canonical_is_efault",
-                    Place::At(NON_CANONICAL),
-                ),
-                ("name_args_at_the_last_byte_is_efault", Place::At(u64::MAX)),
-                (
-                    "name_args_that_run_off_their_page_are_efault",
-                    Place::OverTheEdge(64),
-                ),
-            ],
+            &[&Place::BAD[..], &[Place::OverTheEdge(64)]].concat(),
         ),
-        NAME_ARGS.cases(
+        NAME_ARGS.table(
+            "511_bytes_of_name_args_are_taken",
             long_name_args,
             &[
-                ("509_bytes_of_name_args_are_taken", 509, Ok(0)),
-                ("510_bytes_of_name_args_are_taken", 510, Ok(0)),
-                ("511_bytes_of_name_args_are_taken", 511, Ok(0)),
-                ("512_bytes_of_name_args_are_einval", 512, Err(Errno::EINVAL)),
-                ("513_bytes_of_name_args_are_einval", 513, Err(Errno::EINVAL)),
-                (
-                    "1000_bytes_of_name_args_are_einval",
-                    1000,
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "5000_bytes_of_name_args_are_einval",
-                    5000,
-                    Err(Errno::EINVAL),
-                ),
-            ],
-        ),
-        PERSIST.cases(
-            unprivileged,
-            &[
-                (
-                    "persist_without_capabilities_is_eperm",
-                    (1, None),
-                    Err(Errno::EPERM),
-                ),
-                (
-                    "persist_multi_format_without_capabilities_is_eperm",
-                    (3, None),
-                    Err(Errno::EPERM),
-                ),
-                ("no_flags_need_no_capability", (0, None), Ok(0)),
-                ("multi_format_needs_no_capability", (2, None), Ok(0)),
-                (
-                    "persist_with_cap_perfmon_is_taken",
-                    (1, Some(Capability::Perfmon)),
-                    Ok(0),
-                ),
-                (
-                    "persist_with_cap_sys_admin_is_taken",
-                    (1, Some(Capability::SysAdmin)),
-                    Ok(0),
-                ),
-                (
-                    "persist_multi_format_with_cap_perfmon_is_taken",
-                    (3, Some(Capability::Perfmon)),
-                    Ok(0),
-                ),
-                (
-                    "persist_multi_format_with_cap_sys_admin_is_taken",
-                    (3, Some(Capability::SysAdmin)),
-                    Ok(0),
-                ),
-                (
-                    "persist_with_another_capability_is_eperm",
-                    (1, Some(Capability::SysNice)),
-                    Err(Errno::EPERM),
-                ),
+                (509, Ok(0)),
+                (510, Ok(0)),
+                (511, Ok(0)),
+                (512, Err(Errno::EINVAL)),
+                (513, Err(Errno::EINVAL)),
+                (1000, Err(Errno::EINVAL)),
+                (5000, Err(Errno::EINVAL)),
             ],
         ),
         UNWRITABLE.all(
@@ -256,18 +127,9 @@ pub fn checks() -> Vec<Vec<Check>> {
             Err(Errno::EFAULT),
             &[
                 ("read_only_memory_is_efault", Bad::Protected(READ)),
-                (
-                    "protected_memory_is_efault",
-                    Bad::Protected(libc::PROT_NONE),
-                ),
-                (
-                    "a_read_only_shared_mapping_is_efault",
-                    Bad::File(libc::MAP_SHARED),
-                ),
-                (
-                    "a_read_only_private_mapping_is_efault",
-                    Bad::File(libc::MAP_PRIVATE),
-                ),
+                ("hidden_memory_is_efault", Bad::Protected(libc::PROT_NONE)),
+                ("a_shared_file_is_efault", Bad::File(libc::MAP_SHARED)),
+                ("a_private_file_is_efault", Bad::File(libc::MAP_PRIVATE)),
                 ("unmapped_memory_is_efault", Bad::Unmapped),
                 ("address_0_is_efault", Bad::Null),
             ],
@@ -309,7 +171,17 @@ fn flagged(flags: u16, want: Result<u32>) {
     });
 }
 
-fn word((enable_size, offset, enable_bit): (u8, u64, u8), want: Result<u32>) {
+fn each_of<T: Copy>(
+    sizes: [u8; 2],
+    values: impl Iterator<Item = T> + Clone,
+) -> impl Iterator<Item = (u8, T)> {
+    let values = move |size| values.clone().map(move |value| (size, value));
+    sizes.into_iter().flat_map(values)
+}
+
+fn word(case: (u8, u64, u8), is_taken: bool) {
+    begin_case(case);
+    let (enable_size, offset, enable_bit) = case;
     let valid = ValidRequest::new(TEXT);
     let request = Register {
         enable_size,
@@ -317,6 +189,7 @@ fn word((enable_size, offset, enable_bit): (u8, u64, u8), want: Result<u32>) {
         enable_addr: valid.page.address() + offset,
         ..valid.request()
     };
+    let want = if is_taken { Ok(0) } else { Err(Errno::EINVAL) };
     register(&valid, &request, want);
 }
 
@@ -353,23 +226,8 @@ fn word_before_one_that_is_registered() {
     }
 }
 
-fn every_bit((enable_size, offsets): (u8, &[u64]), (): ()) {
-    let valid = ValidRequest::new(TEXT);
-    for offset in offsets {
-        for enable_bit in 0..8 * enable_size {
-            let request = Register {
-                enable_size,
-                enable_bit,
-                enable_addr: valid.page.address() + offset,
-                ..valid.request()
-            };
-            expect(valid.data.register(&request), Ok(0));
-        }
-    }
-}
-
 /// Places of data that the kernel is to read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Place {
     Null,
     At(u64),
@@ -380,6 +238,15 @@ pub enum Place {
 }
 
 impl Place {
+    /// Places of which nothing can be read.
+    pub const BAD: [Place; 5] = [
+        Place::Null,
+        Place::Unmapped,
+        Place::At(KERNEL),
+        Place::At(NON_CANONICAL),
+        Place::At(u64::MAX),
+    ];
+
     /// The address of such a place. Its readable bytes are the first ones of `content`.
     pub fn address(self, content: &[u8]) -> u64 {
         match self {
@@ -426,18 +293,6 @@ fn long_name_args(length: usize, want: Result<u32>) {
     // Empty fields are skipped, so semicolons can pad a description.
     let valid = ValidRequest::new(&format!("{TEXT:;<length$}"));
     expect(valid.data.register(&valid.request()), want);
-}
-
-fn unprivileged((flags, capability): (u16, Option<Capability>), want: Result<u32>) {
-    in_child_then_delete(NAME, || {
-        let valid = ValidRequest::new(TEXT);
-        os::become_unprivileged_but(capability);
-        let request = Register {
-            flags,
-            ..valid.request()
-        };
-        expect(valid.data.register(&request), want);
-    });
 }
 
 /// Memory that cannot be written.

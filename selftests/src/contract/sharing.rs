@@ -24,36 +24,17 @@ const FIELDS: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        IN_USE.cases(
+        IN_USE.table(
+            "the_same_bit_again_is_eaddrinuse",
             again,
             &[
-                (
-                    "same_bit_and_event_is_eaddrinuse",
-                    (TEXT, 4, 0, 0),
-                    Err(Errno::EADDRINUSE),
-                ),
-                (
-                    "same_bit_for_another_event_is_eaddrinuse",
-                    ("st_other", 4, 0, 0),
-                    Err(Errno::EADDRINUSE),
-                ),
-                (
-                    "same_bit_of_8_bytes_is_eaddrinuse",
-                    (TEXT, 8, 0, 0),
-                    Err(Errno::EADDRINUSE),
-                ),
-                (
-                    "same_bit_for_a_bad_event_is_eaddrinuse",
-                    ("st_other nonsense a", 4, 0, 0),
-                    Err(Errno::EADDRINUSE),
-                ),
-                ("another_bit_is_taken", (TEXT, 4, 0, 1), Ok(0)),
-                ("another_word_is_taken", (TEXT, 4, 4, 0), Ok(0)),
-                (
-                    "another_bit_for_another_event_is_taken",
-                    ("st_other", 4, 0, 1),
-                    Ok(1),
-                ),
+                ((TEXT, 4, 0, 0), Err(Errno::EADDRINUSE)),
+                (("st_other", 4, 0, 0), Err(Errno::EADDRINUSE)),
+                ((TEXT, 8, 0, 0), Err(Errno::EADDRINUSE)),
+                (("st_other nonsense a", 4, 0, 0), Err(Errno::EADDRINUSE)),
+                ((TEXT, 4, 0, 1), Ok(0)),
+                ((TEXT, 4, 4, 0), Ok(0)),
+                (("st_other", 4, 0, 1), Ok(1)),
             ],
         ),
         IN_USE.scenarios(&[
@@ -68,90 +49,41 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("same_bit_once_unregistered_is_taken", once_unregistered),
             ("same_bit_in_another_process_is_taken", in_another_process),
             ("an_inherited_bit_is_eaddrinuse", inherited),
-            (
-                "32_bits_of_a_word_are_taken_for_32_events",
-                each_bit_an_event,
-            ),
         ]),
-        FIELDS.all(
+        FIELDS.each(
+            "other_fields_are_eaddrinuse",
             second,
             Err(Errno::EADDRINUSE),
             &[
-                ("no_fields_for_some_is_eaddrinuse", ("u32 a; char[8] b", "")),
-                ("some_fields_for_none_is_eaddrinuse", ("", "u32 a")),
-                ("fewer_fields_is_eaddrinuse", ("u32 a; char[8] b", "u32 a")),
-                (
-                    "more_fields_is_eaddrinuse",
-                    ("u32 a; char[8] b", "u32 a; char[8] b; u8 c"),
-                ),
-                ("another_type_is_eaddrinuse", ("u32 a", "s32 a")),
-                (
-                    "another_spelling_of_a_type_is_eaddrinuse",
-                    ("u32 a", "unsigned int a"),
-                ),
-                ("another_name_is_eaddrinuse", ("u32 a", "u32 x")),
-                ("another_length_is_eaddrinuse", ("char[8] b", "char[9] b")),
-                (
-                    "another_spelling_of_a_length_is_eaddrinuse",
-                    ("char[8] b", "char[0x8] b"),
-                ),
-                (
-                    "another_order_is_eaddrinuse",
-                    ("u32 a; char[8] b", "char[8] b; u32 a"),
-                ),
-                (
-                    "another_kind_of_location_is_eaddrinuse",
-                    ("__data_loc char[] b", "__rel_loc char[] b"),
-                ),
-                (
-                    "a_location_for_an_array_is_eaddrinuse",
-                    ("u32 a; char[8] b", "u32 a; __rel_loc char[] b"),
-                ),
-                (
-                    "another_struct_size_is_eaddrinuse",
-                    ("struct p p 16", "struct p p 17"),
-                ),
+                ("u32 a; char[8] b", ""),
+                ("", "u32 a"),
+                ("u32 a; char[8] b", "u32 a"),
+                ("u32 a; char[8] b", "u32 a; char[8] b; u8 c"),
+                ("u32 a", "s32 a"),
+                ("u32 a", "unsigned int a"),
+                ("u32 a", "u32 x"),
+                ("char[8] b", "char[9] b"),
+                ("char[8] b", "char[0x8] b"),
+                ("u32 a; char[8] b", "char[8] b; u32 a"),
+                ("__data_loc char[] b", "__rel_loc char[] b"),
+                ("u32 a; char[8] b", "u32 a; __rel_loc char[] b"),
+                ("struct p p 16", "struct p p 17"),
             ],
         ),
-        FIELDS.all(
+        FIELDS.each(
+            "the_same_fields_are_shared",
             second,
             Ok(0),
             &[
-                (
-                    "the_same_fields_are_shared",
-                    ("u32 a; u64 b", "u32 a; u64 b"),
-                ),
-                ("no_fields_are_shared", ("", "")),
-                ("no_fields_behind_a_space_are_shared", ("", " ")),
-                (
-                    "no_space_after_the_semicolon_is_shared",
-                    ("u32 a; u64 b", "u32 a;u64 b"),
-                ),
-                (
-                    "two_spaces_after_the_semicolon_are_shared",
-                    ("u32 a; u64 b", "u32 a;  u64 b"),
-                ),
-                (
-                    "many_spaces_after_the_semicolon_are_shared",
-                    ("u32 a;u64 b; u8 c", "u32 a;  u64 b;    u8 c"),
-                ),
-                (
-                    "a_space_after_the_semicolon_is_shared",
-                    ("u32 a;u64 b", "u32 a; u64 b"),
-                ),
-                (
-                    "a_semicolon_at_the_end_is_shared",
-                    ("u32 a; u64 b", "u32 a; u64 b;"),
-                ),
-                ("spaces_before_the_fields_are_shared", ("u32 a", "   u32 a")),
-                (
-                    "a_struct_is_shared",
-                    ("struct p p 16; u8 b", "struct p p 16;u8 b"),
-                ),
-                (
-                    "locations_are_shared",
-                    ("__rel_loc char[] b", "__rel_loc char[] b"),
-                ),
+                ("u32 a; u64 b", "u32 a; u64 b"),
+                ("", ""),
+                ("", " "),
+                ("u32 a; u64 b", "u32 a;u64 b"),
+                ("u32 a; u64 b", "u32 a;  u64 b"),
+                ("u32 a; u64 b", "u32 a; u64 b;"),
+                ("u32 a", "   u32 a"),
+                ("struct p p 16; u8 b", "struct p p 16;u8 b"),
+                ("__rel_loc char[] b", "__rel_loc char[] b"),
             ],
         ),
         FIELDS.scenarios(&[(
@@ -217,14 +149,6 @@ fn inherited() {
         expect(got, Err(Errno::EADDRINUSE));
     })
     .join();
-}
-
-fn each_bit_an_event() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    for bit in 0..32 {
-        let got = data.register_text(&format!("st_word{bit} u32 a"), page.address(), bit);
-        expect(got, Ok(bit.into()));
-    }
 }
 
 /// Registers the name with the first fields, then through the same and another file with the second

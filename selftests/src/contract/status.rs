@@ -9,6 +9,7 @@ use crate::kit::dynamic;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::status::Status;
 use crate::kit::tracefs::{formats_of, TraceInstance};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -27,51 +28,26 @@ const ORDER: Row = Row::better_than_c(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        TEXT_OF_IT.cases(
+        TEXT_OF_IT.table(
+            "of_one_event",
             used_by,
             &[
-                ("of_an_idle_event", &[], ""),
-                (
-                    "of_an_event_used_by_ftrace",
-                    &[User::Top],
-                    " # Used by ftrace",
-                ),
-                (
-                    "of_an_event_used_by_an_instance",
-                    &[User::Instance],
-                    " # Used by ftrace",
-                ),
-                (
-                    "of_an_event_used_by_ftrace_twice",
-                    &[User::Top, User::Instance],
-                    " # Used by ftrace",
-                ),
-                ("of_an_event_used_by_perf", &[User::Perf], " # Used by perf"),
-                (
-                    "of_an_event_used_by_ftrace_and_perf",
-                    &[User::Top, User::Perf],
-                    " # Used by ftrace perf",
-                ),
-                (
-                    "of_an_event_used_by_perf_and_ftrace",
-                    &[User::Perf, User::Instance],
-                    " # Used by ftrace perf",
-                ),
-                (
-                    "of_an_event_used_by_a_trigger",
-                    &[User::Trigger],
-                    " # Used by ftrace",
-                ),
+                (&[], ""),
+                (&[User::Top], " # Used by ftrace"),
+                (&[User::Instance], " # Used by ftrace"),
+                (&[User::Top, User::Instance], " # Used by ftrace"),
+                (&[User::Perf], " # Used by perf"),
+                (&[User::Top, User::Perf], " # Used by ftrace perf"),
+                (&[User::Perf, User::Instance], " # Used by ftrace perf"),
+                (&[User::Trigger], " # Used by ftrace"),
             ],
         ),
         TEXT_OF_IT.scenarios(&[
-            ("of_no_events", of_no_events),
             ("of_an_event_that_only_a_file_holds", of_a_file),
             ("of_an_event_that_is_used_no_more", of_used_no_more),
             ("of_formats", of_formats),
             ("totals_of_many_events", totals),
-            ("read_in_small_pieces", in_small_pieces),
-            ("larger_than_a_page", larger_than_a_page),
+            ("larger_than_a_page_in_small_pieces", in_small_pieces),
             ("read_again_it_tells_the_news", read_again),
         ]),
         ORDER.scenarios(&[("events_come_oldest_first", oldest_first)]),
@@ -83,7 +59,7 @@ fn status() -> String {
 }
 
 /// A consumer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum User {
     Top,
     Instance,
@@ -107,10 +83,6 @@ fn used_by(users: &[User], want: &str) {
     TraceInstance::top().disable(NAME);
     let busy = usize::from(!users.is_empty());
     expect(text, format!("{NAME}{want}\n\nActive: 1\nBusy: {busy}\n"));
-}
-
-fn of_no_events() {
-    expect(status(), "\nActive: 0\nBusy: 0\n".into());
 }
 
 fn of_a_file() {
@@ -155,20 +127,21 @@ fn of_formats() {
     expect(id_of(&events[1]), id_of(&events[0]) + 1);
     let top = TraceInstance::top();
     top.enable(&events[1]);
-    let text = status();
+    let got = Status::now().events;
     top.disable(&events[1]);
-    let mut lines: Vec<_> = text.lines().collect();
-    expect(lines.split_off(3), vec!["", "Active: 3", "Busy: 1"]);
     let name = |event: &String| event.split_once('/').unwrap().1.to_string();
-    let mut want = [
-        name(&events[0]),
-        name(&events[1]) + " # Used by ftrace",
-        NAME.into(),
+    let want = [
+        (name(&events[0]), vec![]),
+        (name(&events[1]), vec!["ftrace".into()]),
+        (NAME.into(), vec![]),
     ];
-    // The order is checked by another row.
-    want.sort();
-    lines.sort();
-    expect(lines, want.each_ref().map(String::as_str).to_vec());
+    expect(sorted(got), sorted(want.into()));
+}
+
+/// The order of events is checked by another row.
+fn sorted<T: Ord>(mut events: Vec<T>) -> Vec<T> {
+    events.sort();
+    events
 }
 
 /// Makes `count` events, named by `name`.
@@ -189,27 +162,21 @@ fn totals() {
     for i in [3, 4, 29] {
         tracer.enable(&name(i));
     }
-    let text = status();
-    let mut lines: Vec<_> = text.lines().collect();
-    expect(lines.split_off(30), vec!["", "Active: 30", "Busy: 3"]);
-    let user = |i| {
-        if [3, 4, 29].contains(&i) {
-            " # Used by ftrace"
-        } else {
-            ""
-        }
+    let users = |i| match [3, 4, 29].contains(&i) {
+        true => vec!["ftrace".to_string()],
+        false => vec![],
     };
-    let mut want: Vec<_> = (0..30).map(|i| name(i) + user(i)).collect();
-    // The order is checked by another row.
-    want.sort();
-    lines.sort();
-    expect(lines.into_iter().map(String::from).collect(), want);
+    let want = (0..30).map(|i| (name(i), users(i))).collect();
+    expect(sorted(Status::now().events), sorted(want));
 }
 
 fn in_small_pieces() {
     let _made = make(100, |i| format!("st_status_{i:0>60}"));
     let whole = status();
-    assert!(whole.len() > 6000);
+    assert!(whole.len() > 6000, "larger than a page");
+    let lines = whole.lines().filter(|line| line.starts_with("st_status_0"));
+    expect(lines.count(), 100);
+    assert!(whole.ends_with("\n\nActive: 100\nBusy: 0\n"), "{whole}");
     let mut file = File::open(STATUS).unwrap();
     let mut text = Vec::new();
     let mut piece = [0; 7];
@@ -221,19 +188,6 @@ fn in_small_pieces() {
         text.extend(&piece[..length]);
     }
     expect(String::from_utf8(text).unwrap(), whole);
-}
-
-fn larger_than_a_page() {
-    let _made = make(40, |i| format!("st_status_{i:0>200}"));
-    let text = status();
-    assert!(text.len() > 8000);
-    expect(
-        text.lines()
-            .filter(|line| line.starts_with("st_status_0"))
-            .count(),
-        40,
-    );
-    assert!(text.ends_with("\n\nActive: 40\nBusy: 0\n"));
 }
 
 fn read_again() {
@@ -256,24 +210,19 @@ fn oldest_first() {
     // Neither the alphabetic order nor its reverse.
     let name = |i| format!("st_status_{}", (i * 7) % 20);
     let _made = make(20, name);
-    let lines = || -> Vec<String> {
-        let text = status();
-        let lines = text.lines().take_while(|line| !line.is_empty());
-        lines.map(String::from).collect()
-    };
-    let sorted = |mut lines: Vec<String>| {
-        lines.sort();
-        lines
+    let names = || -> Vec<String> {
+        let events = Status::now().events.into_iter();
+        events.map(|(name, _)| name).collect()
     };
     let mut want: Vec<_> = (0..20).map(name).collect();
     // Regardless of the order, all must be listed.
-    expect(sorted(lines()), sorted(want.clone()));
-    expect(lines(), want.clone());
+    expect(sorted(names()), sorted(want.clone()));
+    expect(names(), want.clone());
     // An event that is deleted and made again is the youngest.
     let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
     for line in ["u:st_one", "u:st_two", "-:st_one", "u:st_one"] {
         expect(dynamic::run(line), Ok(()));
     }
     want.extend(["st_two", "st_one"].map(String::from));
-    expect(lines(), want);
+    expect(names(), want);
 }

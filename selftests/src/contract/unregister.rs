@@ -34,53 +34,46 @@ const GONE: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        SIZE.cases(sized, &sizes(16)),
-        SIZE.all(
+        SIZE.table("a_size_that_is_known_is_taken", sized, &sizes(16)),
+        SIZE.each(
+            "an_argument_that_cannot_be_read_is_efault",
             argument_at,
             Err(Errno::EFAULT),
-            &[
-                ("argument_null_is_efault", Place::Null),
-                ("argument_unmapped_is_efault", Place::Unmapped),
-                ("argument_in_the_kernel_is_efault", Place::At(KERNEL)),
-                ("argument_non_canonical_is_efault", Place::At(NON_CANONICAL)),
-                ("argument_at_the_last_byte_is_efault", Place::At(u64::MAX)),
-                ("argument_half_readable_is_efault", Place::OverTheEdge(8)),
-            ],
+            &[&Place::BAD[..], &[Place::OverTheEdge(8)]].concat(),
         ),
-        RESERVED.all(
+        RESERVED.each(
+            "reserved_fields_that_are_not_0_are_einval",
             reserved,
             Err(Errno::EINVAL),
             &[
-                ("first_reserved_1_is_einval", (1, 0)),
-                ("first_reserved_255_is_einval", (255, 0)),
-                ("second_reserved_1_is_einval", (0, 1)),
-                ("second_reserved_256_is_einval", (0, 0x100)),
-                ("second_reserved_of_all_ones_is_einval", (0, 0xffff)),
-                ("both_reserved_1_are_einval", (1, 1)),
-                ("both_reserved_are_einval", (0xff, 0xffff)),
+                (1, 0),
+                (255, 0),
+                (0, 1),
+                (0, 0x100),
+                (0, 0xffff),
+                (1, 1),
+                (0xff, 0xffff),
             ],
         ),
-        NOTHING.all(
+        NOTHING.each(
+            "any_other_bit_is_enoent",
             elsewhere,
             Err(Errno::ENOENT),
             &[
-                ("another_bit_is_enoent", (0, 1)),
-                ("a_bit_past_the_word_is_enoent", (0, 32)),
-                ("bit_64_is_enoent", (0, 64)),
-                ("bit_255_is_enoent", (0, 255)),
-                ("the_next_word_is_enoent", (4, 0)),
-                ("the_byte_that_holds_the_bit_is_enoent", (1, 0)),
-                ("another_page_is_enoent", (4096, 0)),
+                (0, 1),
+                (0, 32),
+                (0, 64),
+                (0, 255),
+                (4, 0),
+                (1, 0),
+                (4096, 0),
             ],
         ),
-        NOTHING.all(
+        NOTHING.each(
+            "an_address_outside_user_space_is_enoent",
             at,
             Err(Errno::ENOENT),
-            &[
-                ("address_0_is_enoent", 0),
-                ("an_address_in_the_kernel_is_enoent", KERNEL),
-                ("a_non_canonical_address_is_enoent", NON_CANONICAL),
-            ],
+            &[0, KERNEL, NON_CANONICAL],
         ),
         NOTHING.scenarios(&[
             (
@@ -98,20 +91,13 @@ pub fn checks() -> Vec<Vec<Check>> {
                 of_the_parent,
             ),
         ]),
-        CLEARED.all(
+        CLEARED.each(
+            "no_other_bit_is_cleared",
             cleared_alone,
             (),
-            &[
-                ("bit_0_of_4_bytes_alone_is_cleared", (4, 0)),
-                ("bit_31_of_4_bytes_alone_is_cleared", (4, 31)),
-                ("bit_0_of_8_bytes_alone_is_cleared", (8, 0)),
-                ("bit_31_of_8_bytes_alone_is_cleared", (8, 31)),
-                ("bit_32_of_8_bytes_alone_is_cleared", (8, 32)),
-                ("bit_63_of_8_bytes_alone_is_cleared", (8, 63)),
-            ],
+            &[(4, 0), (4, 31), (8, 0), (8, 31), (8, 32), (8, 63)],
         ),
         CLEARED.scenarios(&[
-            ("the_bit_is_cleared", cleared),
             ("the_bit_is_no_longer_updated", not_updated),
             ("the_other_registrations_of_the_word_stay", others_stay),
             ("another_thread_may_do_it", another_thread),
@@ -119,22 +105,15 @@ pub fn checks() -> Vec<Vec<Check>> {
                 "the_main_thread_may_for_a_thread_that_ended",
                 thread_that_ended,
             ),
-            ("through_another_file", another_file),
             ("through_a_file_opened_read_only", read_only_file),
             ("after_its_file_was_closed", closed_file),
             ("a_child_unregisters_for_itself_alone", child_for_itself),
         ]),
-        GONE.all(
+        GONE.each(
+            "a_bit_whose_page_is_gone_is_efault_and_unregistered",
             gone,
             (),
-            &[
-                ("an_unmapped_page_is_efault_and_unregistered", None),
-                ("a_read_only_page_is_efault_and_unregistered", Some(READ)),
-                (
-                    "a_protected_page_is_efault_and_unregistered",
-                    Some(libc::PROT_NONE),
-                ),
-            ],
+            &[None, Some(READ), Some(libc::PROT_NONE)],
         ),
     ]
 }
@@ -241,16 +220,6 @@ fn of_the_parent() {
     child.join();
 }
 
-fn cleared() {
-    let event = Event::new(TEXT);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
-    expect(event.unregister(), Ok(()));
-    expect(event.bit(), false);
-    top.disable(&event.name);
-}
-
 fn not_updated() {
     let event = Event::new(TEXT);
     expect(event.unregister(), Ok(()));
@@ -311,12 +280,6 @@ fn thread_that_ended() {
     let other = thread::spawn(move || Data::open().register_text(TEXT, address, 3));
     expect(other.join().unwrap(), Ok(0));
     expect(event.data.unregister_bit(address, 3), Ok(()));
-}
-
-fn another_file() {
-    let event = Event::new(TEXT);
-    let got = Data::open().unregister_bit(event.page.address(), 0);
-    expect(got, Ok(()));
 }
 
 fn read_only_file() {

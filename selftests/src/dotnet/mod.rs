@@ -144,19 +144,7 @@ fn heap_dump() {
     let longest = heap.told.iter().map(|told| told.payload.len()).max();
     assert!(longest > Some(8 << 10), "the longest has {longest:?} bytes");
     let heap = Heap::of(&heap.told);
-    let name = |object: &(u64, u64)| heap.types.get(&object.0).expect("the type of an object");
-    let strings = heap
-        .objects
-        .iter()
-        .filter(|object| name(object) == "System.String");
-    let (objects, strings) = (heap.objects.len(), strings.count());
-    assert!(
-        objects > 200 && strings > 50,
-        "{objects} objects, {strings} strings"
-    );
-    let references: u64 = heap.objects.iter().map(|object| object.1).sum();
-    assert_eq!(
-        references as usize, heap.references,
-        "references of the objects"
-    );
+    assert!(heap.objects.len() > 200, "{} objects", heap.objects.len());
+    let references: u64 = heap.objects.iter().sum();
+    assert_eq!(references as usize, heap.references, "references of all");
 }

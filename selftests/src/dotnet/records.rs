@@ -5,7 +5,6 @@
 use crate::kit::perf::Perf;
 use crate::kit::ring::Record;
 use crate::kit::{dynamic, profile, tracefs, wait};
-use std::collections::BTreeMap;
 use std::thread;
 
 /// The fields of the event, as the runtime registers it.
@@ -176,17 +175,14 @@ pub fn method(told: &Told) -> Method {
 
 /// Ids of the records of a heap dump.
 pub const COLLECTED: u16 = 2;
-const TYPES: u16 = 15;
 const OBJECTS: u16 = 18;
 const REFERENCES: u16 = 19;
 
-/// The heap, from a dump.
+/// The objects on the heap and the references of all of them, from a dump.
 #[derive(Default)]
 pub struct Heap {
-    /// The types' numbers and names.
-    pub types: BTreeMap<u64, String>,
-    /// The type of each object, and its number of references.
-    pub objects: Vec<(u64, u64)>,
+    /// The number of references of each object.
+    pub objects: Vec<u64>,
     pub references: usize,
 }
 
@@ -195,45 +191,27 @@ impl Heap {
     pub fn of(told: &[Told]) -> Heap {
         let mut heap = Heap::default();
         for told in told {
+            if ![OBJECTS, REFERENCES].contains(&told.id) {
+                continue;
+            }
             let mut fields = told.reader();
-            match told.id {
-                TYPES => {
-                    let (count, _clr) = (fields.u32(), fields.u16());
-                    for _ in 0..count {
-                        heap.read_type(&mut fields);
-                    }
+            let (index, count, _clr) = (fields.u32(), fields.u32(), fields.u16());
+            if told.id == OBJECTS {
+                assert_eq!(index as usize, heap.objects.len(), "an object is missing");
+                for _ in 0..count {
+                    let (_address, size, _type) = (fields.u64(), fields.u64(), fields.u64());
+                    assert!(size > 0, "an object of no size");
+                    heap.objects.push(fields.u64());
                 }
-                OBJECTS => {
-                    let (index, count, _clr) = (fields.u32(), fields.u32(), fields.u16());
-                    assert_eq!(index as usize, heap.objects.len(), "an object is missing");
-                    for _ in 0..count {
-                        let (_address, size) = (fields.u64(), fields.u64());
-                        assert!(size > 0, "an object of no size");
-                        heap.objects.push((fields.u64(), fields.u64()));
-                    }
+            } else {
+                assert_eq!(index as usize, heap.references, "a reference is missing");
+                for _ in 0..count {
+                    let (_to, _field) = (fields.u64(), fields.u32());
                 }
-                REFERENCES => {
-                    let (index, count, _clr) = (fields.u32(), fields.u32(), fields.u16());
-                    assert_eq!(index as usize, heap.references, "a reference is missing");
-                    for _ in 0..count {
-                        let (_to, _field) = (fields.u64(), fields.u32());
-                    }
-                    heap.references += count as usize;
-                }
-                _ => continue,
+                heap.references += count as usize;
             }
             assert!(fields.0.is_empty(), "{} is too long", told.id);
         }
         heap
-    }
-
-    fn read_type(&mut self, fields: &mut Reader) {
-        let (number, _module) = (fields.u64(), fields.u64());
-        let (_name, _flags, _kind) = (fields.u32(), fields.u32(), fields.u8());
-        self.types.insert(number, fields.text());
-        let parameters = fields.u32();
-        for _ in 0..parameters {
-            fields.u64();
-        }
     }
 }

@@ -20,7 +20,6 @@ const PROGRAM: &str = "/build/dotnet/runtime";
 /// minute by 9p.
 const COPY: &str = "/tmp/dotnet-runtime";
 
-/// Returns an obstacle if there is no runtime.
 pub fn obstacle() -> Option<String> {
     let is_there = Path::new(PROGRAM).exists();
     (!is_there).then(|| format!("there is no runtime of .NET in {PROGRAM}"))

@@ -68,18 +68,25 @@ pub struct Options {
     pub loud: bool,
 }
 
+impl Options {
+    /// The usual run with a seed.
+    fn new(seed: u64) -> Options {
+        Options {
+            seed,
+            operations: 20_000,
+            workers: 0..2,
+            against_c: false,
+            rush: false,
+            groups: true,
+            some: false,
+            loud: true,
+        }
+    }
+}
+
 fn options(words: &[String]) -> Result<Options, String> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let mut options = Options {
-        seed: now.map_or(1, |now| now.as_nanos() as u64 >> 10),
-        operations: 20_000,
-        workers: 0..2,
-        against_c: false,
-        rush: false,
-        groups: true,
-        some: false,
-        loud: true,
-    };
+    let mut options = Options::new(now.map_or(1, |now| now.as_nanos() as u64 >> 10));
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number = || {

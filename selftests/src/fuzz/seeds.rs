@@ -19,7 +19,6 @@ pub fn listed() -> Vec<u64> {
     seeds
 }
 
-/// A new random seed.
 pub fn new_one() -> u64 {
     let mut bytes = [0; 8];
     let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

@@ -3,8 +3,10 @@
 //! One step of a process of the fuzzer: small numbers, which fit into a few bytes of a pipe and a
 //! line of the log.
 
+use crate::kit::model::{self, Type};
 use crate::kit::tracefs::GROUP;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// The maximum of open files of a process.
 pub const FILES: usize = 4;
@@ -19,9 +21,17 @@ pub const GROUPS: usize = 3;
 /// The number of the first group, which has no name and always exists.
 pub const FIRST_GROUP: u8 = 0;
 
-/// The kind of a step, with the numbers that it uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
+macro_rules! calls {
+    ($($(#[$about:meta])* $call:ident,)*) => {
+        /// The kind of a step, with the numbers that it uses.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Call { $($(#[$about])* $call,)* }
+
+        const CALLS: &[Call] = &[$(Call::$call,)*];
+    };
+}
+
+calls! {
     /// `file`; `value` is a [`mode`].
     Open,
     /// `file`
@@ -62,29 +72,6 @@ pub enum Call {
     /// `file`; `value` is a way of [`polls`](super::polls).
     Poll,
 }
-
-const CALLS: [Call; 20] = [
-    Call::Open,
-    Call::Close,
-    Call::Duplicate,
-    Call::Register,
-    Call::Unregister,
-    Call::Delete,
-    Call::Write,
-    Call::Unsupported,
-    Call::Protect,
-    Call::Unprotect,
-    Call::Unmap,
-    Call::MapAgain,
-    Call::Discard,
-    Call::PageOut,
-    Call::Flip,
-    Call::DropPrivileges,
-    Call::OpenIn,
-    Call::Hold,
-    Call::OpenHeld,
-    Call::Poll,
-];
 
 /// The mode of opening.
 pub mod mode {
@@ -223,7 +210,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// The size of a step in a pipe.
     pub const SIZE: usize = 13;
 
     /// A step with all numbers 0.
@@ -247,11 +233,9 @@ impl Step {
     }
 
     pub fn bytes(&self) -> [u8; Step::SIZE] {
-        let call = CALLS.iter().position(|call| *call == self.call);
-        let call = call.expect("a call of the list") as u8;
         let [s0, s1, s2, s3] = self.serial.to_ne_bytes();
         [
-            call,
+            self.call as u8,
             self.file,
             self.name,
             self.fields,
@@ -317,8 +301,10 @@ pub struct Fields {
     /// The size of the fields.
     pub fixed: usize,
     pub location: Option<Location>,
-    /// Set if only the C implementation accepts them: the row of that difference.
-    pub only_in_c: Option<u8>,
+    /// One of them is an array of characters.
+    pub has_chars: bool,
+    /// Only the C implementation accepts them.
+    pub only_in_c: bool,
 }
 
 /// A field with the location of data behind the fields.
@@ -332,56 +318,52 @@ pub struct Location {
     pub text: bool,
 }
 
+/// The fields of events, by number.
+pub static FIELDS: LazyLock<[Fields; 10]> = LazyLock::new(|| {
+    let texts = [
+        "",
+        "u32 a",
+        "u64 a; u8 b",
+        "u32 a; __rel_loc char[] s",
+        "__data_loc char[] s",
+        "char[20] c; s16 d",
+        "struct p q 16; unsigned short e",
+        "__rel_loc u8[] r; u32 z",
+        "u32 b",
+        "u32 a; u32 a",
+    ];
+    texts.map(Fields::of)
+});
+
 impl Fields {
-    /// Returns whether one of them is an array of characters.
-    pub fn has_chars(&self) -> bool {
-        let mut fields = self.text.split("; ");
-        fields.any(|field| field.starts_with("char["))
+    fn of(text: &'static str) -> Fields {
+        let mut fields = Fields {
+            text,
+            fixed: 0,
+            location: None,
+            has_chars: false,
+            only_in_c: model::parse(format!("e {text}").as_bytes()).is_err(),
+        };
+        for field in text.split("; ") {
+            let (_, parsed) = model::parse(format!("e {field}").as_bytes()).expect("a field");
+            for field in &parsed {
+                match field.what {
+                    Type::Location(relative, _) => {
+                        fields.location = Some(Location {
+                            at: fields.fixed,
+                            relative,
+                            text: field.is_string(),
+                        });
+                    }
+                    Type::Chars(..) => fields.has_chars = true,
+                    _ => {}
+                }
+                fields.fixed += field.size() as usize;
+            }
+        }
+        fields
     }
 }
-
-const fn plain(text: &'static str, fixed: usize) -> Fields {
-    Fields {
-        text,
-        fixed,
-        location: None,
-        only_in_c: None,
-    }
-}
-
-const fn located(text: &'static str, fixed: usize, at: usize, relative: bool) -> Fields {
-    Fields {
-        location: Some(Location {
-            at,
-            relative,
-            text: true,
-        }),
-        ..plain(text, fixed)
-    }
-}
-
-pub const FIELDS: [Fields; 10] = [
-    plain("", 0),
-    plain("u32 a", 4),
-    plain("u64 a; u8 b", 9),
-    located("u32 a; __rel_loc char[] s", 8, 4, true),
-    located("__data_loc char[] s", 4, 0, false),
-    plain("char[20] c; s16 d", 22),
-    plain("struct p q 16; unsigned short e", 18),
-    Fields {
-        location: Some(Location {
-            at: 0,
-            relative: true,
-            text: false,
-        }),
-        ..plain("__rel_loc u8[] r; u32 z", 8)
-    },
-    plain("u32 b", 4),
-    Fields {
-        only_in_c: Some(6),
-        ..plain("u32 a; u32 a", 8)
-    },
-];
 
 /// A description for registration.
 pub fn description(name: &str, fields: u8, unspaced: bool) -> String {

@@ -14,14 +14,9 @@ tests!("fuzz":
 
 fn run_one(seed: u64) {
     let failures = run(&Options {
-        seed,
         operations: machine::rounds(3_000) as u64,
-        workers: 0..2,
-        against_c: false,
-        rush: false,
-        groups: true,
-        some: false,
         loud: false,
+        ..Options::new(seed)
     });
     assert!(failures.is_empty(), "{failures:?}");
 }
@@ -30,19 +25,15 @@ fn fixed_seeds() {
     listed().into_iter().for_each(run_one);
 }
 
-fn run_a_new_one() {
+fn a_new_seed() {
     let seed = new_one();
     println!("  seed {seed:#x}");
     run_one(seed);
 }
 
-fn a_new_seed() {
-    run_a_new_one();
-}
-
 fn a_new_seed_with_pages_put_out() {
     let _swap = swap::Swap::new();
     let before = swap::pages_out();
-    run_a_new_one();
+    a_new_seed();
     assert!(swap::pages_out() > before, "no page was put out");
 }

@@ -10,6 +10,7 @@ use crate::contract::Check;
 use crate::kit::machine::Log;
 use crate::kit::random::Random;
 use crate::kit::{dynamic, faults, group, machine, module, os, swap, tracefs, wait};
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -305,6 +306,14 @@ const CRASHES: [i32; 6] = [
     libc::SIGSEGV,
 ];
 
+/// The case of a table that the test is at.
+static CASE: Mutex<String> = Mutex::new(String::new());
+
+/// Begins a case of a table: the message of a panic names it.
+pub fn begin_case(case: impl Debug) {
+    *CASE.lock().expect("the name of a case") = format!("{case:?}: ");
+}
+
 /// Sends the first panic of this process, and of its later children, to the pipe.
 fn report_panics_to(pipe: File) {
     os::set_nonblocking(&pipe);
@@ -321,48 +330,46 @@ fn report_panics_to(pipe: File) {
             .location()
             .map(|place| format!("{}:{}", place.file(), place.line()));
         let place = place.unwrap_or_default();
-        let text = format!("{place}: {}\n", text.unwrap_or("panic"));
+        let case = CASE.lock().map(|case| case.clone()).unwrap_or_default();
+        let text = format!("{place}: {case}{}\n", text.unwrap_or("panic"));
         let _ = pipe.write_all(text.as_bytes());
     }));
 }
 
-/// Removes the groups of a test. The test fails if one cannot be removed; if that persists, later
-/// tests do not fail for it.
-fn settle_groups() -> Result<(), String> {
-    static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles =
-        || wait::eventually(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
+/// Waits until no more than the `stuck` ones of a kind are left behind. The test fails otherwise;
+/// if some persist even now, later tests do not fail for these.
+fn settle(
+    stuck: &AtomicUsize,
+    what: &str,
+    count: fn() -> usize,
+    lines: fn() -> Vec<String>,
+) -> Result<(), String> {
+    let settles = || wait::eventually(|| count() <= stuck.load(Ordering::Relaxed));
     if settles() {
         return Ok(());
     }
-    let lines = group::remove_all();
+    let lines = lines();
     tracefs::detach_everything();
     tracefs::delete_everything();
     if !settles() {
-        STUCK.store(group::remove_all().len(), Ordering::Relaxed);
+        stuck.store(count(), Ordering::Relaxed);
     }
-    Err(format!(
-        "groups that cannot be removed: {}",
-        lines.join(", ")
-    ))
+    Err(format!("{what}: {}", lines.join(", ")))
 }
 
-/// Checks that the test's events are gone, as all their users ended with its process. If one
-/// persists, later tests do not fail for it.
+/// Removes the groups of a test.
+fn settle_groups() -> Result<(), String> {
+    static STUCK: AtomicUsize = AtomicUsize::new(0);
+    let count = || group::remove_all().len();
+    let what = "groups that cannot be removed";
+    settle(&STUCK, what, count, group::remove_all)
+}
+
+/// Checks that the test's events are gone, as all their users ended with its process.
 fn settle_events() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles =
-        || wait::eventually(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
-    if settles() {
-        return Ok(());
-    }
-    let lines = dynamic::user_lines();
-    tracefs::detach_everything();
-    tracefs::delete_everything();
-    if !settles() {
-        STUCK.store(tracefs::count_of_events(), Ordering::Relaxed);
-    }
-    Err(format!("left behind: {}", lines.join(", ")))
+    let (count, lines) = (tracefs::count_of_events, dynamic::user_lines);
+    settle(&STUCK, "left behind", count, lines)
 }
 
 /// The number of pages that stay pinned without a failure: those before the first test, and those

@@ -211,7 +211,6 @@ impl Data {
         self.ioctl(DIAG_IOCSUNREG, &request.bytes()).0.map(drop)
     }
 
-    /// Unregisters a bit.
     pub fn unregister_bit(&self, address: u64, bit: u8) -> Result<()> {
         self.unregister(&Unregister::new(address, bit))
     }

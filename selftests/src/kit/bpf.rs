@@ -6,7 +6,7 @@
 use crate::kit::errno::Result;
 use crate::kit::os;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Commands of the system call.
 const BPF_MAP_CREATE: i32 = 0;
@@ -84,7 +84,6 @@ pub const fn skip_if_greater(register: u8, value: i32, count: i16) -> Instructio
     (0x25, register, 0, count, value)
 }
 
-/// Calls a helper function.
 pub const fn call(function: i32) -> Instruction {
     (0x85, 0, 0, 0, function)
 }
@@ -97,12 +96,24 @@ pub const fn give(value: i32) -> [Instruction; 2] {
     [set(0, value), EXIT]
 }
 
-/// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them.
+/// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them,
+/// and to the addresses among them that the command defines: all are those of buffers that live
+/// through the call.
 struct Arguments(Vec<u64>);
 
 impl Arguments {
     fn call(&mut self, command: i32) -> Result<i32> {
-        os::bpf(command, &mut self.0)
+        let (words, size) = (self.0.as_mut_ptr(), size_of_val(&self.0[..]));
+        // SAFETY: The kernel accesses the words within their size, and addresses by the rule above.
+        os::check(unsafe { libc::syscall(libc::SYS_bpf, command, words, size) })
+            .map(|ret| ret as i32)
+    }
+
+    /// The same, for commands that make a file.
+    fn make(&mut self, command: i32) -> Result<File> {
+        let fd = self.call(command)?;
+        // SAFETY: The descriptor is new, and this is its only owner.
+        Ok(unsafe { File::from_raw_fd(fd) })
     }
 }
 
@@ -121,7 +132,7 @@ impl Counters {
     /// Makes `count` counters, all zero.
     pub fn new(count: u32) -> Counters {
         let mut arguments = Arguments(vec![two(BPF_MAP_TYPE_ARRAY, 4), two(8, count), 0]);
-        Counters(os::bpf_file(BPF_MAP_CREATE, &mut arguments.0).expect("make a map"))
+        Counters(arguments.make(BPF_MAP_CREATE).expect("make a map"))
     }
 
     /// The value of a counter.
@@ -183,7 +194,7 @@ impl Program {
             log.as_mut_ptr() as u64,
             0,
         ]);
-        let file = os::bpf_file(BPF_PROG_LOAD, &mut arguments.0);
+        let file = arguments.make(BPF_PROG_LOAD);
         Program(file.unwrap_or_else(|errno| panic!("load a program: {errno:?}: {}", text(&log))))
     }
 
@@ -220,7 +231,7 @@ impl Link {
             0,
             0,
         ]);
-        os::bpf_file(BPF_LINK_CREATE, &mut arguments.0).map(Link)
+        arguments.make(BPF_LINK_CREATE).map(Link)
     }
 
     /// The name of the tracepoint, as in `bpftool link`.

@@ -78,7 +78,6 @@ impl Cgroup {
         Cgroup { dir }
     }
 
-    /// Sets a file of the group.
     pub fn set(&self, file: &str, value: &str) {
         fs::write(self.dir.join(file), value)
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));

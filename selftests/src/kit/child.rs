@@ -2,7 +2,6 @@
 
 //! A second process, forked from a test, which follows the test's orders.
 
-use crate::kit::errno::Result;
 use crate::kit::os;
 use std::fmt::Display;
 use std::fs::File;
@@ -168,22 +167,9 @@ pub struct Child {
 ///
 /// No other thread may hold a lock.
 pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
-    fork_by(os::fork, run)
-}
-
-/// The same, and waits for the first word of the child.
-#[track_caller]
-pub fn fork_until(word: Word, run: impl FnOnce(&mut Line)) -> Child {
-    let mut child = fork(run);
-    child.line.hear(word);
-    child
-}
-
-/// Like [`fork`] with another function to fork by, which returns as fork does.
-pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");
-    match fork().expect("fork") {
+    match os::fork().expect("fork") {
         0 => {
             drop((to_child, from_child));
             let mut line = Line {
@@ -204,6 +190,14 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
             reaped: false,
         },
     }
+}
+
+/// The same, and waits for the first word of the child.
+#[track_caller]
+pub fn fork_until(word: Word, run: impl FnOnce(&mut Line)) -> Child {
+    let mut child = fork(run);
+    child.line.hear(word);
+    child
 }
 
 impl Child {

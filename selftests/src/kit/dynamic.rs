@@ -48,13 +48,11 @@ pub fn truncate() -> Result<()> {
     Ok(())
 }
 
-/// The lines of all dynamic events.
 pub fn lines() -> Vec<String> {
     let text = fs::read_to_string(path()).expect("read dynamic_events");
     text.lines().map(String::from).collect()
 }
 
-/// The lines of all user events.
 pub fn user_lines() -> Vec<String> {
     let mut lines = lines();
     lines.retain(|line| line.starts_with("u:"));

@@ -68,7 +68,6 @@ impl Event {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Writes a record of the event.
     pub fn write(&self, payload: &[u8]) -> Result<usize> {
         self.data.write(self.index, payload)
     }
@@ -78,13 +77,11 @@ impl Event {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// Waits until the bit is set.
     #[track_caller]
     pub fn wait_set(&self) {
         wait::until("the enable bit to be set", || self.bit());
     }
 
-    /// Waits until the bit is clear.
     #[track_caller]
     pub fn wait_clear(&self) {
         wait::until("the enable bit to be cleared", || !self.bit());

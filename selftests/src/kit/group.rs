@@ -83,7 +83,6 @@ impl Group {
         Group::with(name, "names=any")
     }
 
-    /// Makes a group with these options.
     #[track_caller]
     pub fn with(name: &str, options: &str) -> Group {
         Group::made(name, options)
@@ -182,7 +181,6 @@ impl Group {
         self.numbers()[3]
     }
 
-    /// Removes it.
     pub fn remove(&self) -> Result<()> {
         run(&format!("-:{}", self.name))
     }

@@ -48,7 +48,6 @@ impl Latencies {
         times.get(middle).copied().unwrap_or_default()
     }
 
-    /// The longest.
     pub fn longest(&self) -> Duration {
         self.times.iter().max().copied().unwrap_or_default()
     }

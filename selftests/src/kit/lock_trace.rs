@@ -71,7 +71,6 @@ impl LockTrace {
     }
 }
 
-/// Returns whether the line is a record of this event.
 pub fn is_of(line: &str, event: &str) -> bool {
     let name = event.rsplit('/').next().unwrap_or(event);
     line.contains(&format!(" {name}: "))

@@ -42,7 +42,7 @@ pub fn rounds(many: usize) -> usize {
     }
 }
 
-/// Flushes the quarantine of KASAN, whose free objects still count as in use.
+/// Frees empty slabs, and flushes the quarantine of KASAN, whose free objects still count as used.
 pub fn forget_free_objects() {
     let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
     for cache in caches.filter_map(Result::ok) {
@@ -165,13 +165,7 @@ pub fn pinned_pages() -> i64 {
 /// Drops caches that hide the memory in use, and frees empty slabs.
 pub fn drop_caches() {
     fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches");
-    for entry in fs::read_dir("/sys/kernel/slab")
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let _ = fs::write(entry.path().join("shrink"), "1");
-    }
+    forget_free_objects();
 }
 
 /// Writes a line to the kernel log.

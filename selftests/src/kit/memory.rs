@@ -3,15 +3,15 @@
 //! Mappings that the kernel changes asynchronously, accessed through atomics only.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::os;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
 
-/// Bytes in a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// The file descriptor and offset of an anonymous mapping.
@@ -453,16 +453,12 @@ pub fn page_map_entry(pid: i32, address: u64) -> u64 {
 
 /// Gives the kernel advice about a page of another process.
 pub fn advise_process(pid: i32, address: u64, advice: i32) {
-    // SAFETY: Takes numbers only.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    assert!(fd >= 0, "pidfd_open: {:?}", Errno::last());
-    // SAFETY: The descriptor is new, and this is its only owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let process = os::process(pid).expect("pidfd_open");
     let part = libc::iovec {
         iov_base: ptr::without_provenance_mut(address as usize),
         iov_len: PAGE,
     };
-    let (fd, part) = (fd.as_raw_fd(), &raw const part);
+    let (fd, part) = (process.as_raw_fd(), &raw const part);
     // SAFETY: The kernel reads one iovec; it names memory of another process.
     let ret = unsafe { libc::syscall(libc::SYS_process_madvise, fd, part, 1, advice, 0) };
     assert_eq!(ret, PAGE as i64, "process_madvise: {:?}", Errno::last());

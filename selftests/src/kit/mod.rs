@@ -20,6 +20,10 @@ pub mod lock_trace;
 pub mod machine;
 pub mod max_events;
 pub mod memory;
+/// The model of the schema's tests: descriptions and payloads.
+#[path = "../../schema/tests/schema/model.rs"]
+#[allow(dead_code)]
+pub mod model;
 pub mod module;
 pub mod mounts;
 pub mod numbered;

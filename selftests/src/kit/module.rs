@@ -31,14 +31,6 @@ pub fn path() -> &'static str {
     options().module.as_deref().expect("a module to load")
 }
 
-/// The path of the module in which a step of loading can be made to fail, by its number in the
-/// parameter `fail_load_at`.
-pub fn failing_path() -> &'static str {
-    let path = options().failing_module.as_deref();
-    path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
-}
-
-/// Returns whether a module was given.
 pub fn is_given() -> bool {
     options().module.is_some()
 }
@@ -78,9 +70,12 @@ pub fn load_with(parameters: &str) -> Result<()> {
     load_path(path(), parameters)
 }
 
-/// Loads the module in which a step of loading can be made to fail, with parameters.
+/// Loads the module in which a step of loading can be made to fail, by its number in the parameter
+/// `fail_load_at`.
 pub fn load_failing(parameters: &str) -> Result<()> {
-    load_path(failing_path(), parameters)
+    let path = options().failing_module.as_deref();
+    let path = path.expect("a module built with USER_EVENTS_FAIL_LOAD=y, by --failing-module");
+    load_path(path, parameters)
 }
 
 fn load_path(path: &str, parameters: &str) -> Result<()> {
@@ -146,7 +141,6 @@ pub fn says_unloaded() -> String {
     format!("{NAME}: unloaded")
 }
 
-/// Returns whether the module is loaded.
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)
 }
@@ -156,7 +150,6 @@ pub fn users() -> u32 {
     machine::users_of_module(NAME).expect("the module is loaded")
 }
 
-/// The visible traces of the module.
 fn visible_traces() -> Vec<String> {
     let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
     found.extend(tracefs::systems());

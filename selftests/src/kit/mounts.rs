@@ -147,7 +147,6 @@ impl Mounted {
         }
     }
 
-    /// Opens its file.
     pub fn open(&self) -> File {
         open(&format!("{}/{FILE}", self.directory))
     }

@@ -174,6 +174,27 @@ impl Numbered {
         }
     }
 
+    /// The number of records that a writer has begun to write.
+    pub fn begun(&self, writer: usize) -> u32 {
+        self.next[writer].load(Ordering::Relaxed)
+    }
+
+    /// The number of records that have been taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Makes all writers write `each` records at once, each in a thread. None may be refused.
+    pub fn write_each(&self, each: u32) {
+        thread::scope(|scope| {
+            for writer in 0..self.next.len() {
+                scope.spawn(move || {
+                    (0..each).for_each(|_| assert!(self.write(writer), "nothing is attached"));
+                });
+            }
+        });
+    }
+
     /// Runs `run` while all writers write, each in a thread.
     pub fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
         self.done.store(false, Ordering::Relaxed);

@@ -10,7 +10,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-fn check(ret: libc::c_long) -> Result<libc::c_long> {
+/// The result of a call that returns -1 on errors, or of a raw one.
+pub fn check(ret: libc::c_long) -> Result<libc::c_long> {
     match ret {
         -1 => Err(Errno::last()),
         // A raw system call returned an invalid error number.
@@ -47,12 +48,17 @@ pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
     Ok((pid as i32, status))
 }
 
-/// Waits until the child `pid` has ended, without reaping it. Returns false on a timeout.
-pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
-    // SAFETY: Touches no memory of ours.
+/// A descriptor of a process.
+pub fn process(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: Takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
     // SAFETY: The descriptor is new, and this is its only owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Waits until the child `pid` has ended, without reaping it. Returns false on a timeout.
+pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
+    let fd = process(pid)?;
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
@@ -65,11 +71,8 @@ pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
 
 /// Releases the memory of a process that is being killed, ahead of its own exit.
 pub fn release_memory(pid: i32) -> Result<()> {
+    let fd = process(pid)?;
     // SAFETY: Takes numbers.
-    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: The descriptor is new, and this is its only owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    // SAFETY: As above.
     check(unsafe { libc::syscall(libc::SYS_process_mrelease, fd.as_raw_fd(), 0) }).map(drop)
 }
 
@@ -100,13 +103,9 @@ pub fn become_unprivileged() {
         .expect("setresuid");
 }
 
-/// A capability that a test gives to a process without root.
-#[derive(Clone, Copy)]
-pub enum Capability {
-    SysAdmin = 21,
-    SysNice = 23,
-    Perfmon = 38,
-}
+/// Capabilities for [`keep_capabilities`].
+pub const CAP_SYS_ADMIN: u64 = 1 << 21;
+pub const CAP_PERFMON: u64 = 1 << 38;
 
 /// The real and the effective user of this process.
 pub fn users() -> (u32, u32) {
@@ -122,20 +121,6 @@ pub fn allow_open_files(most: u64) {
     };
     // SAFETY: The structure lives through the call.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.into()).expect("setrlimit");
-}
-
-/// Gives up all privileges of this process except one capability, for good.
-pub fn become_unprivileged_but(kept: Option<Capability>) {
-    // SAFETY: PR_SET_KEEPCAPS takes a number.
-    check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }.into()).expect("prctl");
-    become_unprivileged();
-    keep_capabilities(kept.map_or(0, Capability::bit));
-}
-
-impl Capability {
-    pub const fn bit(self) -> u64 {
-        1 << self as u32
-    }
 }
 
 /// Limits the capabilities of this process to those in `kept`, for any user.
@@ -335,7 +320,6 @@ pub fn advise_file(file: &File, advice: i32) -> Result<()> {
     }
 }
 
-/// Punches a hole into a file.
 pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
     let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: Takes numbers only.
@@ -419,32 +403,6 @@ fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
-/// The `bpf` call, with 64-bit words as arguments, some of them addresses.
-///
-/// The kernel may write to the words, and to the addresses that the command defines. Callers pass
-/// addresses of buffers that they own and that live through the call.
-pub fn bpf(command: i32, arguments: &mut [u64]) -> Result<i32> {
-    // SAFETY: The kernel accesses the words within the given size, and the addresses by the rule
-    // above.
-    let ret = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            arguments.as_mut_ptr(),
-            size_of_val(arguments),
-        )
-    };
-    check(ret).map(|ret| ret as i32)
-}
-
-/// The same, for commands that make a file.
-pub fn bpf_file(command: i32, arguments: &mut [u64]) -> Result<File> {
-    let fd = bpf(command, arguments)?;
-    // SAFETY: The descriptor is new, and this is its only owner.
-    Ok(unsafe { File::from_raw_fd(fd) })
-}
-
-/// The id of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::gettid() }

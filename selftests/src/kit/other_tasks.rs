@@ -263,9 +263,7 @@ impl OtherTasks {
             tell(parent, Word::Clear);
         });
     }
-}
 
-impl OtherTasks {
     /// Prints the times, and ends all processes. No process may be waiting for its memory any more.
     #[track_caller]
     pub fn end(self) {

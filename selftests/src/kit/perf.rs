@@ -13,9 +13,9 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::Ordering;
 
-const PERF_TYPE_SOFTWARE: u32 = 1;
 pub const PERF_TYPE_TRACEPOINT: u32 = 2;
-const PERF_COUNT_SW_DUMMY: u64 = 9;
+/// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_DUMMY`
+const DUMMY: (u32, u64) = (1, 9);
 /// Bits of `sample_type`.
 pub const SAMPLE_IP: u64 = 1 << 0;
 pub const SAMPLE_TID: u64 = 1 << 1;
@@ -196,7 +196,6 @@ pub const PAGES: usize = 128;
 
 /// This process, and its later threads.
 pub const SELF: i32 = 0;
-/// All processes.
 pub const ALL_PROCESSES: i32 = -1;
 /// All CPUs, which perf allows for one process only.
 pub const ANY_CPU: i32 = -1;
@@ -214,37 +213,27 @@ pub struct Perf {
 impl Perf {
     /// Attaches to the event with this id, as a counter.
     pub fn open(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::PLAIN)
+        Perf::open_with(id, pid, cpu, Sample::PLAIN)
     }
 
     /// The same with other samples.
     pub fn open_with(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample)
+        Perf::of_tracepoint(id, (pid, cpu), sample, SAMPLE_RAW, None)
     }
 
     /// The same with empty samples.
     pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        let sample = Sample::PLAIN;
-        Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample, 0, None)
+        Perf::of_tracepoint(id, (pid, cpu), Sample::PLAIN, 0, None)
     }
 
     /// The same with samples without the record.
     pub fn open_without_records(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        Perf::open_attributes(
-            PERF_TYPE_TRACEPOINT,
-            id,
-            pid,
-            cpu,
-            sample,
-            sample.kind,
-            None,
-        )
+        Perf::of_tracepoint(id, (pid, cpu), sample, 0, None)
     }
 
     /// A dummy event as a sibling in the group of another perf event.
     pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
-        let (kind, id) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
-        Perf::open_attributes(kind, id, pid, cpu, Sample::PLAIN, 0, Some(leader))
+        Perf::open_attributes(DUMMY, (pid, cpu), Sample::PLAIN, 0, Some(leader))
     }
 
     /// A sibling attached to the event with this id.
@@ -255,20 +244,13 @@ impl Perf {
         cpu: i32,
         sample: Sample,
     ) -> Result<Perf> {
-        let (kind, sample_type) = (PERF_TYPE_TRACEPOINT, sample.kind | SAMPLE_RAW);
-        Perf::open_attributes(kind, id, pid, cpu, sample, sample_type, Some(leader))
+        Perf::of_tracepoint(id, (pid, cpu), sample, SAMPLE_RAW, Some(leader))
     }
 
     /// A dummy event of this process.
     pub fn of_nothing() -> Perf {
-        let perf = Perf::open_kind(
-            PERF_TYPE_SOFTWARE,
-            PERF_COUNT_SW_DUMMY,
-            SELF,
-            ANY_CPU,
-            Sample::PLAIN,
-        );
-        perf.expect("perf_event_open")
+        let dummy = Perf::open_attributes(DUMMY, (SELF, ANY_CPU), Sample::PLAIN, SAMPLE_RAW, None);
+        dummy.expect("perf_event_open")
     }
 
     /// Maps the first page of the ring over a page.
@@ -276,16 +258,20 @@ impl Perf {
         page.cover(&self.file, protection);
     }
 
-    fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        let sample_type = sample.kind | SAMPLE_RAW;
-        Perf::open_attributes(kind, id, pid, cpu, sample, sample_type, None)
+    fn of_tracepoint(
+        id: u64,
+        whose: (i32, i32),
+        sample: Sample,
+        raw: u64,
+        leader: Option<&File>,
+    ) -> Result<Perf> {
+        let what = (PERF_TYPE_TRACEPOINT, id);
+        Perf::open_attributes(what, whose, sample, sample.kind | raw, leader)
     }
 
     fn open_attributes(
-        kind: u32,
-        id: u64,
-        pid: i32,
-        cpu: i32,
+        (kind, id): (u32, u64),
+        (pid, cpu): (i32, i32),
         sample: Sample,
         sample_type: u64,
         leader: Option<&File>,
@@ -398,7 +384,6 @@ impl Perf {
         ring.long(DATA_HEAD).load(Ordering::Acquire)
     }
 
-    /// The size of the ring in bytes.
     fn ring_size(ring: &Mapping) -> usize {
         (ring.end() - ring.address()) as usize - PAGE
     }

@@ -114,7 +114,6 @@ impl Epoll {
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) }).map(drop)
     }
 
-    /// Adds a file, for these events.
     pub fn try_add(&self, file: &impl AsRawFd, events: u32) -> Result<()> {
         self.control(libc::EPOLL_CTL_ADD, file, events)
     }
@@ -125,14 +124,12 @@ impl Epoll {
         self.try_add(file, events).expect("add to the epoll set");
     }
 
-    /// Changes the events of a file.
     #[track_caller]
     pub fn modify(&self, file: &impl AsRawFd, events: u32) {
         let modified = self.control(libc::EPOLL_CTL_MOD, file, events);
         modified.expect("modify in the epoll set");
     }
 
-    /// Removes a file.
     #[track_caller]
     pub fn remove(&self, file: &impl AsRawFd) {
         let removed = self.control(libc::EPOLL_CTL_DEL, file, 0);

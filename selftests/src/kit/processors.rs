@@ -56,7 +56,6 @@ pub fn nodes() -> usize {
     (0..1024).take_while(is_node).count()
 }
 
-/// The processors of a node.
 pub fn of_node(node: usize) -> Vec<usize> {
     let is_there = |cpu: &usize| {
         let link = format!("/sys/devices/system/node/node{node}/cpu{cpu}");

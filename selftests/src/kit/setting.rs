@@ -19,11 +19,6 @@ impl Setting {
         fs::write(path, value).expect(path);
         Setting { path, before }
     }
-
-    /// Changes a setting that not every kernel has.
-    pub fn if_exists(path: &'static str, value: &str) -> Option<Setting> {
-        Path::new(path).exists().then(|| Setting::new(path, value))
-    }
 }
 
 impl Drop for Setting {
@@ -32,7 +27,9 @@ impl Drop for Setting {
     }
 }
 
-/// Lets tasks sleep for long without a report of a hung task, until the result is dropped.
+/// Lets tasks sleep for long without a report of a hung task, until the result is dropped. Not every
+/// kernel has the setting.
 pub fn allow_long_sleep() -> Option<Setting> {
-    Setting::if_exists("/proc/sys/kernel/hung_task_timeout_secs", "0")
+    const PATH: &str = "/proc/sys/kernel/hung_task_timeout_secs";
+    Path::new(PATH).exists().then(|| Setting::new(PATH, "0"))
 }

@@ -76,12 +76,6 @@ impl StalledAt {
         )
     }
 
-    /// Stalls for a quarter of a second, at a function that is called often.
-    #[track_caller]
-    pub fn shortly_at(function: &str, thread: i32) -> StalledAt {
-        StalledAt::by('p', function, thread, 1)
-    }
-
     /// Stalls for two seconds when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> StalledAt {
@@ -155,7 +149,6 @@ impl StalledAt {
         self.counters.get(BEGUN)
     }
 
-    /// Returns whether the thread is stalled now.
     pub fn is_now(&self) -> bool {
         self.counters.get(BEGUN) > self.counters.get(ENDED)
     }
@@ -218,10 +211,10 @@ impl<'scope> Waiting<'scope> {
         self.go_until(StalledAt::at_return(function, self.number), times)
     }
 
-    /// The same at a function that is called often.
+    /// The same for a quarter of a second, at a function that is called often.
     #[track_caller]
     pub fn stalled_shortly_at(&self, function: &str, times: u64) -> StalledAt {
-        self.go_until(StalledAt::shortly_at(function, self.number), times)
+        self.go_until(StalledAt::by('p', function, self.number, 1), times)
     }
 
     #[track_caller]

@@ -99,7 +99,6 @@ impl Drop for Swap {
     }
 }
 
-/// Swaps a page out.
 pub fn put_out(page: &Mapping) {
     wait::until("the page to be swapped out", || {
         page.page_out();

@@ -256,12 +256,8 @@ pub fn word_of(pid: i32, address: u64) -> Option<u32> {
 
 /// Duplicates a descriptor of another process. The file description is shared, as after a fork.
 pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    // SAFETY: Takes numbers only.
-    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    assert!(process >= 0, "pidfd_open: {:?}", Errno::last());
-    // SAFETY: The descriptor is new, and this is its only owner.
-    let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
+    use std::os::fd::{AsRawFd, FromRawFd};
+    let process = os::process(pid).expect("pidfd_open");
     // SAFETY: Takes numbers only.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
     assert!(taken >= 0, "pidfd_getfd: {:?}", Errno::last());

@@ -20,7 +20,6 @@ pub fn built_program(name: &str) -> PathBuf {
     build.join("c").join(name)
 }
 
-/// Runs a command. Returns whether it succeeded.
 pub fn succeeds(command: &str, arguments: &[&str]) -> bool {
     let command = Command::new(command)
         .args(arguments)
@@ -110,7 +109,6 @@ impl Tool {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until the output has this text.
     #[track_caller]
     pub fn wait_printed(&self, text: &str) {
         let printed = wait::eventually(|| self.printed().contains(text));

@@ -34,7 +34,6 @@ impl Traced {
         Traced { event, tracer }
     }
 
-    /// Detaches.
     pub fn detach(&self) {
         self.tracer.disable(&self.event.name);
         self.event.wait_clear();

@@ -81,7 +81,6 @@ fn top_dir(event: &str) -> PathBuf {
     event_dir(Path::new(ROOT), event)
 }
 
-/// Returns whether there is an event of this name.
 pub fn event_exists(name: &str) -> bool {
     top_dir(name).join("id").exists()
 }
@@ -114,7 +113,6 @@ pub fn systems() -> Vec<String> {
     systems
 }
 
-/// All events made by tests.
 pub fn events_of_tests() -> Vec<String> {
     let named = |system: String| {
         let names = names_in(&group_dir(&system)).into_iter();
@@ -205,7 +203,6 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    /// The top instance.
     pub fn top() -> TraceInstance {
         TraceInstance {
             dir: ROOT.into(),
@@ -229,7 +226,6 @@ impl TraceInstance {
         }
     }
 
-    /// The path of an event's file in this instance.
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
         event_dir(&self.dir, event).join(file)
     }
@@ -244,27 +240,23 @@ impl TraceInstance {
         read(&self.file(event, file))
     }
 
-    /// Attaches this instance to the event.
     pub fn enable(&self, event: &str) {
         if let Err(errno) = self.set(event, "enable", "1") {
             panic!("enable {event}: {errno:?}");
         }
     }
 
-    /// Detaches this instance from the event.
     pub fn disable(&self, event: &str) {
         if let Err(errno) = self.set(event, "enable", "0") {
             panic!("disable {event}: {errno:?}");
         }
     }
 
-    /// Writes a control file of the instance.
     pub fn control(&self, file: &str, value: &str) {
         fs::write(self.dir.join(file), value)
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
     }
 
-    /// The path of a control file.
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }

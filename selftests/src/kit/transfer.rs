@@ -83,7 +83,6 @@ pub fn send_file(socket: &UnixStream, file: &File) {
     assert_eq!(check(ret), Ok(1));
 }
 
-/// Receives a file.
 pub fn receive_file(socket: &UnixStream) -> File {
     let mut control = control(-1);
     let mut byte = [0];

@@ -31,9 +31,6 @@ tests!("concurrency":
 
 /// The events with the same description in all processes.
 const EVENTS: usize = 4;
-/// An event with two conflicting descriptions.
-const DISPUTED: [&str; 2] = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed u64 c"];
-
 const PROCESSES: u64 = 4;
 const THREADS: u64 = 3;
 /// Operations of each thread.
@@ -74,7 +71,6 @@ struct Worker<'a> {
     at: usize,
     /// The registered words.
     held: [bool; EVENTS],
-    /// The events' indices in its file.
     indices: [Option<u32>; EVENTS],
 }
 
@@ -157,29 +153,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Registers one of two descriptions of a name. If that succeeds, the event must have these
-    /// fields.
-    fn dispute(&mut self) {
-        let mine = self.random.below(2);
-        let address = self.address(EVENTS);
-        // A separate file, so that the event ends with the registration.
-        let data = Data::open();
-        let got = data.register_text(DISPUTED[mine], address, 0);
-        if allow("dispute", got, &[Errno::EADDRINUSE]).is_some() {
-            let format = tracefs::event_format("st_conc_disputed");
-            let field = ["field:u32 a;", "field:u64 c;"];
-            assert!(
-                format.contains(field[mine]) && !format.contains(field[1 - mine]),
-                "not what was registered: {format}"
-            );
-            data.unregister_bit(address, 0).unwrap();
-        }
-    }
-
     /// Registers a format of a name, which may exist already.
     fn format(&mut self) {
         let fields = ["u32 a", "u64 a", "u8 a; u8 b"][self.random.below(3)];
-        let address = self.address(EVENTS + 1);
+        let address = self.address(EVENTS);
         let data = Data::open();
         let text = format!("st_conc_0 {fields}");
         let got = data.register_flags(&text, address, 0, MULTI_FORMAT);
@@ -198,8 +175,7 @@ impl<'a> Worker<'a> {
             880..920 => self.delete(event, |name| self.data.delete(name)),
             920..923 => self.delete(event, |name| dynamic::run(&format!("-:{name}"))),
             923..933 => dynamic::run(&format!("u:{}", text(event))).expect("u:"),
-            933..953 => self.dispute(),
-            953..963 => self.format(),
+            933..943 => self.format(),
             _ if self.uses(event) => self.must_be_there(event),
             _ => drop(fs::read_to_string(
                 TraceInstance::top().file(&name(event), "format"),
@@ -337,9 +313,7 @@ fn read(line: &mut Line, count: &Count) {
         names.dedup();
         assert_eq!(names.len(), status.active, "an event is listed twice");
         for line in dynamic::user_lines() {
-            let mut known = DISPUTED.iter().map(|text| format!("u:{text}"));
-            let known = known.any(|text| text == line) || line.starts_with("u:st_conc_");
-            assert!(known, "a bad line: {line:?}");
+            assert!(line.starts_with("u:st_conc_"), "a bad line: {line:?}");
         }
         count.of().fetch_add(2, Ordering::Relaxed);
     }
@@ -468,7 +442,8 @@ fn of_many_threads_one_unregisters() {
 fn of_two_descriptions_one_wins() {
     // Each process registers its own description of the name until it has succeeded often enough.
     const WINS: usize = 100;
-    let mut children: Vec<_> = DISPUTED
+    let texts = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed u64 c"];
+    let mut children: Vec<_> = texts
         .into_iter()
         .map(|text| {
             child::fork(|line| {

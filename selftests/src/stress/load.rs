@@ -17,30 +17,26 @@ use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance, PERSISTENT};
 use crate::kit::usage::grows_by_nothing;
+use crate::kit::wait;
 use std::array;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 tests!("load":
     loads_and_unloads_leaving_nothing.of_loading(),
     says_loaded_and_unloaded.of_loading(),
-    taints_as_out_of_tree_only.of_loading(),
     a_second_insmod_is_eexist.of_loading(),
     each_step_may_fail_and_is_undone.of_loading().limit(300),
     not_unloaded_while_a_file_is_open.of_loading(),
-    not_unloaded_while_a_bit_is_registered.of_loading(),
     unloaded_when_no_bit_is_registered_any_more.of_loading(),
-    not_unloaded_while_ftrace_is_attached.of_loading(),
-    not_unloaded_while_perf_is_attached.of_loading(),
-    not_unloaded_while_a_listing_is_open.of_loading(),
+    not_unloaded_while_a_listing_or_a_groups_file_is_open.of_loading(),
+    not_unloaded_while_an_event_is_used.of_loading(),
     trace_is_readable_after_unloading.of_loading(),
     persistent_buffers_are_readable_after_unloading.of_loading().needs_path(PERSISTENT),
     unused_persistent_events_go_with_it.of_loading(),
     groups_go_with_it.of_loading(),
     groups_that_wait_for_their_last_use_go_with_it.of_loading(),
-    not_unloaded_while_a_groups_file_is_open.of_loading(),
-    not_unloaded_while_a_groups_event_is_used.of_loading(),
     many_times_without_a_leak.of_loading().lengthy().limit(1500),
     using_it_leaks_nothing.of_loading().lengthy().limit(900),
 );
@@ -137,24 +133,15 @@ fn says_loaded_and_unloaded() {
     assert_eq!(said(), [module::says_loaded()]);
     let version = fs::read_to_string("/sys/module/user_events/version").unwrap();
     assert_eq!(version.trim_end(), module::version());
+    let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
+    // O is the flag of an out-of-tree module; E, unsigned, is added by a kernel that supports
+    // signatures.
+    let others = taint.trim().trim_matches(['O', 'E']);
+    assert_eq!(others, "", "taint {taint}");
     use_it_once();
     assert!(said().is_empty());
     module::unload_when_idle();
     assert_eq!(said(), [module::says_unloaded()]);
-}
-
-fn taints_as_out_of_tree_only() {
-    module::load();
-    let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
-    // O is the flag of an out-of-tree module; E, unsigned, is added by a kernel that supports
-    // signatures.
-    let others: String = taint
-        .trim()
-        .chars()
-        .filter(|flag| !"OE".contains(*flag))
-        .collect();
-    assert_eq!(others, "", "taint {taint}");
-    module::unload_when_idle();
 }
 
 fn a_second_insmod_is_eexist() {
@@ -261,70 +248,6 @@ fn unloaded_when_no_bit_is_registered_any_more() {
     module::unload_when_idle();
     child.line.say(Word::End);
     child.join();
-}
-
-fn not_unloaded_while_a_bit_is_registered() {
-    module::load();
-    let user = child::fork(|_| {
-        let Event { data, page, .. } = Event::new("st_load_bit u32 a");
-        drop(data);
-        refused();
-        drop(page);
-        refused();
-    });
-    user.join();
-    module::unload_when_idle();
-    nothing_is_left();
-}
-
-fn not_unloaded_while_ftrace_is_attached() {
-    module::load();
-    let top = TraceInstance::top();
-    let user = child::fork(|_| {
-        let event = Event::new("st_load_traced u32 a");
-        top.enable(&event.name);
-    });
-    user.join();
-    assert!(tracefs::event_exists("st_load_traced"));
-    refused();
-    top.disable("st_load_traced");
-    module::unload_when_idle();
-    nothing_is_left();
-}
-
-fn not_unloaded_while_perf_is_attached() {
-    module::load();
-    let mut user = child::fork(|line| {
-        let event = Event::new("st_load_perf u32 a");
-        line.say(Word::Registered);
-        line.hear(Word::End);
-        drop(event);
-    });
-    user.line.hear(Word::Registered);
-    let perf = Perf::open(tracefs::event_id("st_load_perf"), SELF, ANY_CPU).unwrap();
-    user.line.say(Word::End);
-    user.join();
-    assert!(tracefs::event_exists("st_load_perf"));
-    refused();
-    drop(perf);
-    module::unload_when_idle();
-    nothing_is_left();
-}
-
-fn not_unloaded_while_a_listing_is_open() {
-    for path in [STATUS, PROFILE, REGISTRATIONS, GROUPS] {
-        module::load();
-        let mut file = fs::File::open(path).unwrap();
-        // An open file counts once, also after a read.
-        assert_eq!(module::users(), 1, "{path}");
-        let _ = file.read(&mut [0]).unwrap();
-        assert_eq!(module::users(), 1, "{path}");
-        refused();
-        drop(file);
-        assert_eq!(module::users(), 0, "{path}");
-        module::unload_when_idle();
-        nothing_is_left();
-    }
 }
 
 fn trace_is_readable_after_unloading() {
@@ -436,11 +359,12 @@ fn groups_go_with_it() {
     }
 }
 
-fn not_unloaded_while_a_groups_file_is_open() {
+fn not_unloaded_while_a_listing_or_a_groups_file_is_open() {
     module::load();
     let groups = make_groups();
     let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
-    for path in paths.chain([GROUPS.into()]) {
+    let listings = [STATUS, PROFILE, REGISTRATIONS, GROUPS].map(PathBuf::from);
+    for path in paths.chain(listings) {
         let mut file = fs::File::open(&path).unwrap();
         // An open file counts once, also after a read.
         assert_eq!(module::users(), 1, "{}", path.display());
@@ -460,25 +384,37 @@ fn not_unloaded_while_a_groups_file_is_open() {
     nothing_is_left();
 }
 
-fn not_unloaded_while_a_groups_event_is_used() {
+/// By a bit, ftrace or perf, in the first group and in another one.
+fn not_unloaded_while_an_event_is_used() {
     module::load();
     let groups = make_groups();
-    let user = child::fork(|_| {
-        let Event { data, page, .. } = Event::new_in(&groups[1], "st_load_bit u32 a");
-        drop(data);
-        refused();
-        drop(page);
-        refused();
-    });
-    user.join();
-    let event = groups[0].event("st_load_line");
+    dynamic::run("u:st_load_line u32 a").unwrap();
+    for group in [None, Some(&groups[1])] {
+        let user = child::fork(|_| {
+            let text = "st_load_bit u32 a";
+            let Event { data, page, .. } = match group {
+                None => Event::new(text),
+                Some(group) => Event::new_in(group, text),
+            };
+            drop(data);
+            refused();
+            drop(page);
+            refused();
+        });
+        user.join();
+        wait::until("nothing to be used", || module::users() == 0);
+    }
     let top = TraceInstance::top();
-    top.enable(&event);
-    refused();
-    top.disable(&event);
-    let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
-    refused();
-    drop(perf);
+    for event in ["st_load_line".into(), groups[0].event("st_load_line")] {
+        top.enable(&event);
+        refused();
+        top.disable(&event);
+        wait::until("ftrace to leave", || module::users() == 0);
+        let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
+        refused();
+        drop(perf);
+        wait::until("perf to leave", || module::users() == 0);
+    }
     module::unload_when_idle();
     nothing_is_left();
 }

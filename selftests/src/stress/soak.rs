@@ -284,11 +284,8 @@ fn each_kind_of_use_leaves_nothing() {
     for half in 0..2 {
         for (kind, grown) in grown.iter_mut().enumerate() {
             let start = Instant::now();
-            let uses = if StressUsers::name(kind) == SLOW {
-                uses / 2
-            } else {
-                uses
-            };
+            let name = StressUsers::name(kind);
+            let uses = if name == SLOW { uses / 2 } else { uses };
             use_alone(&users, kind, uses);
             let ms = start.elapsed().as_millis();
             let mut now = Usage::least();
@@ -309,14 +306,10 @@ fn each_kind_of_use_leaves_nothing() {
                     let again = now.grew(&before, least);
                     by.retain(|what, _| again.contains_key(what));
                 }
-                println!(
-                    "  # the user that {} did so {uses} times in {ms} ms",
-                    StressUsers::name(kind)
-                );
+                println!("  # the user that {name} did so {uses} times in {ms} ms");
                 assert!(
                     by.is_empty(),
-                    "grew whenever the user that {} did so {uses} times: {by:?}",
-                    StressUsers::name(kind)
+                    "grew whenever the user that {name} did so {uses} times: {by:?}"
                 );
             }
             before = now;
@@ -373,12 +366,9 @@ fn memory_is_flat_and_counters_agree() {
         }
     }
     for kind in 0..COUNT {
-        println!(
-            "  # the user that {} did so {} times",
-            StressUsers::name(kind),
-            users.done(kind)
-        );
-        assert!(users.done(kind) > 0, "no user {}", StressUsers::name(kind));
+        let (name, done) = (StressUsers::name(kind), users.done(kind));
+        println!("  # the user that {name} did so {done} times");
+        assert!(done > 0, "no user {name}");
     }
     assert!(total.recorded > 0 && total.sampled > 0 && total.ran > 0);
     users.end();

@@ -34,7 +34,6 @@ type Use = fn(&mut User) -> Result<()>;
 /// A group made by one of the kinds.
 const GROUP: &str = "st_stress_group";
 
-/// The kinds of use.
 const KINDS: [(&str, Use); 14] = [
     ("opens and lists", |user| user.open_files()),
     ("registers", |user| user.register()),
@@ -361,7 +360,6 @@ impl<'a> User<'a> {
         }
     }
 
-    /// Attaches perf to the event.
     fn attached(&mut self) -> Result<Perf> {
         let id = fs::read_to_string(self.tracer.file(EVENT, "id"))?;
         let id = id.trim().parse().expect("an event's id");

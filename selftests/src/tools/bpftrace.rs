@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! bpftrace: its lists, counts and output.
+//! bpftrace: running it, its list of fields, and stacks.
 
 use crate::harness::tests;
-use crate::kit::abi::location;
 use crate::kit::child;
 use crate::kit::event::Event;
-use crate::kit::os;
 use crate::kit::tool::{Output, Tool};
 use crate::kit::wait;
 use std::fs;
@@ -14,14 +12,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 tests!("tools::bpftrace" on TYPES:
-    list_shows_the_events,
     list_shows_the_fields,
-    sums_over_every_cpu,
-    histograms_of_a_field,
-    keys_from_an_array,
-    strings_of_a_location,
     stacks_of_the_writer,
-    several_events_and_scripts,
 );
 
 /// The kernel's types, without which bpftrace can do little.
@@ -96,15 +88,6 @@ pub fn stop(tool: Tool, event: &Event) -> Output {
     output
 }
 
-pub fn list_shows_the_events() {
-    let _events = ["st_bt_list_one u32 a", "st_bt_list_two u32 a"].map(Event::new);
-    let list = run(&["-l", "tracepoint:user_events:st_bt_*"]);
-    let mut lines: Vec<_> = list.text.lines().collect();
-    lines.sort();
-    let want = ["one", "two"].map(|end| format!("tracepoint:user_events:st_bt_list_{end}"));
-    assert_eq!(lines, want);
-}
-
 pub fn list_shows_the_fields() {
     let _event =
         Event::new("st_bt_fields u32 a; s64 b; char[8] c; __data_loc char[] d; __rel_loc u32[] e");
@@ -119,113 +102,6 @@ pub fn list_shows_the_fields() {
         "__rel_loc u32 e[]",
     ];
     assert_eq!(lines, want);
-}
-
-pub fn sums_over_every_cpu() {
-    let event = Event::new("st_bt_sums u32 a; s32 b");
-    let script = "tracepoint:user_events:st_bt_sums {
-            @count = count(); @sum = sum(args.b); @cpus[cpu] = count();
-            @min = min(args.b); @max = max(args.b); @avg = avg(args.a);
-        }
-        tracepoint:user_events:st_bt_sums /args.a > 2/ { @above = count(); }";
-    let tool = start(script);
-    let cpus = os::cpus();
-    tool.while_stopped(|| {
-        for &cpu in &cpus {
-            os::run_on(cpu);
-            for a in 1..=5u32 {
-                let b = -(a as i32);
-                let payload = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
-                assert_eq!(event.write(&payload), Ok(12));
-            }
-        }
-    });
-    let output = stop(tool, &event);
-    let count = cpus.len();
-    assert_eq!(output.after("@count: "), [(5 * count).to_string()]);
-    assert_eq!(output.after("@sum: "), [format!("-{}", 15 * count)]);
-    assert_eq!(output.after("@min: "), ["-5"]);
-    assert_eq!(output.after("@max: "), ["-1"]);
-    assert_eq!(output.after("@avg: "), ["3"]);
-    assert_eq!(output.after("@above: "), [(3 * count).to_string()]);
-    for cpu in cpus {
-        assert_eq!(output.after(&format!("@cpus[{cpu}]: ")), ["5"]);
-    }
-}
-
-fn histograms_of_a_field() {
-    let event = Event::new("st_bt_hist u64 a");
-    let script = "tracepoint:user_events:st_bt_hist {
-        @log = hist(args.a); @linear = lhist(args.a, 0, 40, 10);
-    }";
-    let tool = start(script);
-    tool.while_stopped(|| {
-        for a in [1u64, 5, 12, 13, 14, 35, 1000] {
-            assert_eq!(event.write(&a.to_ne_bytes()), Ok(12));
-        }
-    });
-    let output = stop(tool, &event);
-    let bars: Vec<String> = output
-        .text
-        .lines()
-        .filter(|line| line.contains('|'))
-        .map(|line| line.split('|').next().unwrap().split_whitespace().collect())
-        .collect();
-    // Range and count, including empty ranges in the middle.
-    let log = [
-        "[1]1", "[2,4)0", "[4,8)1", "[8,16)3", "[16,32)0", "[32,64)1",
-    ];
-    let log = log
-        .into_iter()
-        .chain(["[64,128)0", "[128,256)0", "[256,512)0", "[512,1K)1"]);
-    let linear = ["[0,10)2", "[10,20)3", "[20,30)0", "[30,40)1", "[40,...)1"];
-    let mut want: Vec<_> = linear.into_iter().chain(log).collect();
-    let mut seen: Vec<_> = bars.iter().map(String::as_str).collect();
-    want.sort();
-    seen.sort();
-    assert_eq!(seen, want);
-}
-
-pub fn keys_from_an_array() {
-    let event = Event::new("st_bt_keys u32 a; char[8] b");
-    let script = "tracepoint:user_events:st_bt_keys { @by[args.b] = sum(args.a); }";
-    let tool = start(script);
-    tool.while_stopped(|| {
-        for (a, b) in [
-            (1u32, b"some\0\0\0\0"),
-            (2, b"more\0\0\0\0"),
-            (3, b"some\0\0\0\0"),
-        ] {
-            let payload = [&a.to_ne_bytes()[..], b].concat();
-            assert_eq!(event.write(&payload), Ok(16));
-        }
-    });
-    let output = stop(tool, &event);
-    assert_eq!(output.after("@by[some]: "), ["4"]);
-    assert_eq!(output.after("@by[more]: "), ["2"]);
-}
-
-fn strings_of_a_location() {
-    // bpftrace 0.23 does not support `__rel_loc`. But the word can be made a declaration: the bytes
-    // are behind the field, which is the last. See `bpftrace_reads` for more.
-    let event = Event::new("st_bt_string u32 a; __rel_loc char[] b");
-    let script = r#"
-        #define __rel_loc int location; char text[4];
-        tracepoint:user_events:st_bt_string {
-            @by[args.text] = sum(args.a);
-            printf("%d %s\n", args.a, args.text);
-        }"#;
-    let tool = start(script);
-    tool.while_stopped(|| {
-        for (a, b) in [(1u32, b"one\0"), (2, b"two\0"), (3, b"one\0")] {
-            let payload = [&a.to_ne_bytes()[..], &location(0, 4), b].concat();
-            assert_eq!(event.write(&payload), Ok(16));
-        }
-    });
-    tool.wait_printed("1 one\n2 two\n3 one\n");
-    let output = stop(tool, &event);
-    assert_eq!(output.after("@by[one]: "), ["4"]);
-    assert_eq!(output.after("@by[two]: "), ["2"]);
 }
 
 /// The address ranges at which this process has mapped code of the file.
@@ -286,24 +162,4 @@ pub fn stacks_of_the_writer() {
             output.text
         );
     }
-}
-
-fn several_events_and_scripts() {
-    let events = ["st_bm_one u32 a", "st_bm_two u32 a", "st_bn u32 a"].map(Event::new);
-    let [one, two, other] = &events;
-    let all = start("tracepoint:user_events:st_bm_* { @all[probe] = count(); }");
-    assert!(one.bit() && two.bit());
-    let single = start("tracepoint:user_events:st_bm_two { @single = sum(args.a); }");
-    assert!(!other.bit());
-    let write = |event: &Event, value| event.write(&[value, 0, 0, 0]).unwrap();
-    all.while_stopped(|| single.while_stopped(|| write(one, 1)));
-    let output = stop(all, one);
-    assert_eq!(
-        output.after("@all[tracepoint:user_events:st_bm_one]: "),
-        ["1"]
-    );
-    assert!(two.bit(), "the other script still listens");
-    single.while_stopped(|| write(two, 5));
-    let output = stop(single, two);
-    assert_eq!(output.after("@single: "), ["5"]);
 }

@@ -23,10 +23,7 @@ macro_rules! with_next {
 }
 
 with_next!(
-    bpftrace::list_shows_the_events,
     bpftrace::list_shows_the_fields,
-    bpftrace::sums_over_every_cpu,
-    bpftrace::keys_from_an_array,
     bpftrace::stacks_of_the_writer,
     bpftrace_reads::the_sample,
     bpftrace_reads::names_and_systems,

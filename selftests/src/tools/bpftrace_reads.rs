@@ -48,7 +48,6 @@ fn prints(event: &Event, script: &str, values: &[Value], printed: &str) {
     bpftrace::stop(tool, event);
 }
 
-/// Checks that bpftrace refuses a script for this reason.
 #[track_caller]
 fn is_refused(script: &str, why: &str) {
     let output = bpftrace::run(&["-e", script]);

@@ -3,7 +3,7 @@
 //! Records of up to 64 KB in perf and other tools.
 
 use super::perf::{hide_kernel_symbols, record_program, Session};
-use crate::harness::tests;
+use crate::harness::{begin_case, tests};
 use crate::kit::abi::location;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
@@ -13,10 +13,7 @@ use crate::kit::tracefs::{self, TraceInstance};
 use std::fs;
 
 tests!("tools::large_records":
-    perf_prints_them,
-    perf_filters_them,
-    perf_follows_the_stack_of_their_writer,
-    perf_dumps_the_stack_of_their_writer,
+    perf_records_them.limit(300),
     perf_switches_files_between_them,
     perf_takes_what_the_manual_says.limit(300),
     perf_has_no_room_beside_a_long_call_chain,
@@ -46,23 +43,6 @@ fn description(name: &str) -> String {
     format!("{name} u32 a; __rel_loc char[] b")
 }
 
-/// Records payloads of these lengths with more words for `perf record`. Checks that `perf script`
-/// prints those of the lengths in `want`.
-fn recorded(name: &str, words: &[&str], lengths: &[usize], want: &[usize]) {
-    hide_kernel_symbols();
-    let event = Event::new(&description(name));
-    let scratch = Scratch::new(name);
-    let file = scratch.file("perf.data");
-    let payloads: Vec<_> = lengths.iter().map(|length| payload(*length)).collect();
-    let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
-    record_program(&file, words, &description(name), &slices);
-    event.wait_clear();
-    assert_printed(
-        &tool::run(&["perf", "script", "-i", &file, "-F", "event,trace"]),
-        want,
-    );
-}
-
 fn assert_printed(output: &tool::Output, want: &[usize]) {
     let printed = output.after(" a=");
     let lengths: Vec<_> = printed.iter().map(|line| line.len()).collect();
@@ -77,36 +57,38 @@ fn assert_printed(output: &tool::Output, want: &[usize]) {
     }
 }
 
-fn perf_prints_them() {
-    recorded(
-        "st_lr_plain",
-        &["-e", "user_events:st_lr_plain"],
-        &LENGTHS,
-        &LENGTHS,
-    );
-}
-
-fn perf_filters_them() {
-    let words = [
-        "-e",
-        "user_events:st_lr_filter",
-        "--filter",
-        r#"a > 9000 && b ~ "*XYZ*""#,
-    ];
-    recorded("st_lr_filter", &words, &LENGTHS, &LENGTHS[1..]);
-}
-
-fn perf_follows_the_stack_of_their_writer() {
-    let words = ["-g", "-e", "user_events:st_lr_chain"];
-    recorded("st_lr_chain", &words, &LENGTHS[..2], &LENGTHS[..2]);
+/// Records all with each of these options for an event, and checks that those of some lengths are
+/// printed.
+fn perf_records_them() {
+    hide_kernel_symbols();
+    let (all, two) = (&LENGTHS[..], &LENGTHS[..2]);
+    let filter = r#"a > 9000 && b ~ "*XYZ*""#;
     // The largest record leaves room for fewer calls than perf requests by default.
-    let words = ["-g", "-e", "user_events:st_lr_short/max-stack=40/"];
-    recorded("st_lr_short", &words, &LENGTHS, &LENGTHS);
-}
-
-fn perf_dumps_the_stack_of_their_writer() {
-    let words = ["--call-graph", "dwarf", "-e", "user_events:st_lr_dwarf"];
-    recorded("st_lr_dwarf", &words, &LENGTHS[..2], &LENGTHS[..2]);
+    type Case<'a> = (&'a str, &'a [&'a str], &'a [usize], &'a [usize]);
+    let cases: [Case; 5] = [
+        ("", &[], all, all),
+        ("", &["--filter", filter], all, &LENGTHS[1..]),
+        ("", &["-g"], two, two),
+        ("/max-stack=40/", &["-g"], all, all),
+        ("", &["--call-graph", "dwarf"], two, two),
+    ];
+    for (of_event, options, lengths, want) in cases {
+        begin_case((of_event, options));
+        let description = description("st_lr_perf");
+        let event = Event::new(&description);
+        let scratch = Scratch::new("st_lr_perf");
+        let file = scratch.file("perf.data");
+        let payloads: Vec<_> = lengths.iter().map(|length| payload(*length)).collect();
+        let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
+        let event_words = ["-e", &format!("user_events:st_lr_perf{of_event}")];
+        let words = [&event_words[..], options].concat();
+        record_program(&file, &words, &description, &slices);
+        event.wait_clear();
+        assert_printed(
+            &tool::run(&["perf", "script", "-i", &file, "-F", "event,trace"]),
+            want,
+        );
+    }
 }
 
 fn perf_switches_files_between_them() {

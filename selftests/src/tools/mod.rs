@@ -8,8 +8,6 @@ mod bpftrace_reads;
 mod large_records;
 mod names;
 mod perf;
-mod perf_report;
-mod perf_stat;
 mod together;
 mod trace_cmd;
 mod types;
@@ -21,8 +19,6 @@ pub fn all() -> impl Iterator<Item = Test> {
     [
         trace_cmd::TESTS,
         perf::TESTS,
-        perf_report::TESTS,
-        perf_stat::TESTS,
         names::TESTS,
         large_records::TESTS,
         bpftrace::TESTS,

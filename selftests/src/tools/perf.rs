@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! perf: record, script, report, stat and trace.
+//! perf: record, script and report. `perf stat` is in `names`.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Word};
 use crate::kit::event::write;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::os;
+use crate::kit::payload::{
+    payload,
+    Value::{Fixed, Rel},
+};
 use crate::kit::tool::{self, Output, Scratch, Tool};
 use crate::kit::{tracefs, writer};
 use std::ffi::CString;
@@ -16,21 +20,12 @@ use std::sync::mpsc;
 use std::thread;
 
 tests!("tools::perf":
-    list_shows_the_event,
-    record_of_a_program,
     record_of_a_program_and_its_children,
-    record_system_wide,
-    record_of_a_process,
-    record_of_a_thread,
-    record_of_a_cpu,
-    record_with_a_filter,
-    record_of_several_events,
-    record_of_a_pattern,
-    record_of_every_third,
+    record_of_all_or_of_one.limit(240),
     record_the_writers_stack,
-    overlapping_sessions,
     open_while_the_program_restarts,
     script_prints_what_it_is_asked_for,
+    report_by_the_whole_record,
 );
 
 /// Hides the kernel's symbols and modules from the tools that this test starts. perf copies the
@@ -115,49 +110,12 @@ fn script(file: &str, words: &[&str]) -> Output {
     tool::run(&[&["perf", "script", "-i", file], words].concat())
 }
 
-pub fn numbers(count: u32) -> Vec<[u8; 4]> {
+fn numbers(count: u32) -> Vec<[u8; 4]> {
     (1..=count).map(u32::to_ne_bytes).collect()
 }
 
-pub fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
+fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
     payloads.iter().map(|payload| &payload[..]).collect()
-}
-
-fn list_shows_the_event() {
-    let _event = Event::new("st_pf_list u32 a");
-    let list = tool::run(&["perf", "list", "user_events:*"]);
-    let lines = list.lines_with("user_events:st_pf_list");
-    assert_eq!(lines.len(), 1);
-    assert!(lines[0].ends_with("[Tracepoint event]"), "{}", lines[0]);
-}
-
-fn record_of_a_program() {
-    hide_kernel_symbols();
-    let description = "st_pf_program u32 a; __rel_loc char[] b";
-    let event = Event::new(description);
-    let scratch = Scratch::new("st_pf_program");
-    let file = scratch.file("perf.data");
-    let payload = |a: u8| {
-        [
-            &[a, 0, 0, 0],
-            &crate::kit::abi::location(0, 3)[..],
-            b"b",
-            &[48 + a, 0],
-        ]
-        .concat()
-    };
-    let payloads = [payload(1), payload(2)];
-    let payloads: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
-    record_program(
-        &file,
-        &["-e", "user_events:st_pf_program"],
-        description,
-        &payloads,
-    );
-    event.wait_clear();
-    let script = script(&file, &[]);
-    let records = script.after("user_events:st_pf_program: ");
-    assert_eq!(records, ["a=1 b=b1", "a=2 b=b2"]);
 }
 
 fn record_of_a_program_and_its_children() {
@@ -180,177 +138,68 @@ fn record_of_a_program_and_its_children() {
     assert!(pids[0] != pids[1] && pids[1] == pids[2], "{pids:?}");
 }
 
-fn record_system_wide() {
+/// Sessions at once, each with the records that it is to have.
+fn record_of_all_or_of_one() {
     hide_kernel_symbols();
-    let event = Event::new("st_pf_system u32 a");
-    let scratch = Scratch::new("st_pf_system");
-    let session = Session::start(&scratch, "all", &["-a", "-e", "user_events:st_pf_system"]);
-    event.wait_set();
+    const TEXT: &str = "st_pf_one u32 a";
+    let event = Event::new(TEXT);
+    let scratch = Scratch::new("st_pf_one");
     let cpus = os::cpus();
-    for (number, &cpu) in cpus.iter().enumerate() {
-        child::fork(|_| {
-            os::run_on(cpu);
-            write(&Event::new("st_pf_system u32 a"), [number as u32; 2]);
-        })
-        .join();
-    }
-    let script = session.stop(&["-F", "cpu,event,trace"]);
-    event.wait_clear();
-    let want = cpus.iter().enumerate().flat_map(|(number, cpu)| {
-        let line = format!("[{cpu:03}] user_events:st_pf_system: a={number}");
-        [line.clone(), line]
-    });
-    let lines = script.lines_with("st_pf_system: ");
-    assert_eq!(lines, want.collect::<Vec<_>>());
-}
-
-fn record_of_a_process() {
-    hide_kernel_symbols();
-    let description = "st_pf_process u32 a";
-    let event = Event::new(description);
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let mut child = child::fork(|line| {
-        let mine = Event::new("st_pf_process u32 a");
+        let mine = Event::new(TEXT);
         line.say(Word::Registered);
         line.hear(Word::Write);
+        os::run_on(first);
         write(&mine, [7, 8]);
         line.say(Word::Wrote);
         line.hear(Word::End);
     });
     child.line.hear(Word::Registered);
-    let scratch = Scratch::new("st_pf_process");
-    let pid = child.pid.to_string();
-    let words = ["-p", &pid, "-e", "user_events:st_pf_process"];
-    let session = Session::start(&scratch, "one", &words);
-    event.wait_set();
-    write(&event, [1]);
-    child.line.say(Word::Write);
-    child.line.hear(Word::Wrote);
-    write(&event, [2]);
-    let script = session.stop(&["-F", "pid,trace"]);
-    child.line.say(Word::End);
-    child.join();
-    let lines: Vec<String> = script
-        .lines_with(" a=")
-        .iter()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
-    assert_eq!(lines, [format!("{pid} a=7"), format!("{pid} a=8")]);
-}
-
-fn record_of_a_thread() {
-    hide_kernel_symbols();
-    let event = Event::new("st_pf_thread u32 a");
-    let scratch = Scratch::new("st_pf_thread");
-    let (say_id, id) = mpsc::channel();
-    let (go, told) = mpsc::channel();
-    let script = thread::scope(|scope| {
+    thread::scope(|scope| {
         let event = &event;
-        let watched = scope.spawn(move || {
+        let (say_id, id) = mpsc::channel();
+        let (go, told) = mpsc::channel();
+        let thread = scope.spawn(move || {
             say_id.send(os::thread_id()).unwrap();
             told.recv().unwrap();
+            os::run_on(first);
             write(event, [5, 6]);
         });
-        let id = id.recv().unwrap().to_string();
-        let words = ["-t", &id, "-e", "user_events:st_pf_thread"];
-        let session = Session::start(&scratch, "one", &words);
+        let of_cpu = |&cpu: &usize| 100 + cpu as u32;
+        let all = [5, 6, 7, 8].into_iter().chain(cpus.iter().map(of_cpu));
+        let thread_id = id.recv().unwrap().to_string();
+        let sessions = [
+            ("all", vec!["-a"], all.collect::<Vec<_>>()),
+            ("process", vec!["-p", &child.pid.to_string()], vec![7, 8]),
+            ("thread", vec!["-t", &thread_id], vec![5, 6]),
+            ("cpu", vec!["-C", &last.to_string()], vec![of_cpu(&last)]),
+        ]
+        .map(|(name, words, want)| {
+            let words = [&words[..], &["-e", "user_events:st_pf_one"]].concat();
+            (name, Session::start(&scratch, name, &words), want)
+        });
         event.wait_set();
-        write(event, [1]);
+        child.line.say(Word::Write);
+        child.line.hear(Word::Wrote);
         go.send(()).unwrap();
-        watched.join().unwrap();
-        write(event, [2]);
-        session.stop(&["-F", "trace"])
+        thread.join().unwrap();
+        for cpu in &cpus {
+            os::run_on(*cpu);
+            write(event, [of_cpu(cpu)]);
+        }
+        for (name, session, want) in sessions {
+            assert!(event.bit(), "the session of {name} still listens");
+            let script = session.stop(&["-F", "trace"]);
+            let values = script.after("a=").into_iter();
+            let mut values: Vec<u32> = values.map(|value| value.parse().unwrap()).collect();
+            values.sort();
+            assert_eq!(values, want, "{name}");
+        }
+        event.wait_clear();
     });
-    assert_eq!(script.after("a="), ["5", "6"]);
-}
-
-fn record_of_a_cpu() {
-    hide_kernel_symbols();
-    let event = Event::new("st_pf_cpu u32 a");
-    let scratch = Scratch::new("st_pf_cpu");
-    let cpus = os::cpus();
-    let last = cpus[cpus.len() - 1];
-    let words = ["-C", &last.to_string(), "-e", "user_events:st_pf_cpu"];
-    let session = Session::start(&scratch, "one", &words);
-    event.wait_set();
-    for cpu in cpus {
-        os::run_on(cpu);
-        write(&event, [cpu as u32, 100]);
-    }
-    let script = session.stop(&["-F", "trace"]);
-    assert_eq!(script.after("a="), [last.to_string(), "100".into()]);
-}
-
-fn record_with_a_filter() {
-    hide_kernel_symbols();
-    let description = "st_pf_filter u32 a; __rel_loc char[] b";
-    let _event = Event::new(description);
-    let scratch = Scratch::new("st_pf_filter");
-    let file = scratch.file("perf.data");
-    let records = [
-        (1u32, b"yes\0"),
-        (2, b"yes\0"),
-        (3, b"not\0"),
-        (4, b"yet\0"),
-    ];
-    let payloads =
-        records.map(|(a, b)| [&a.to_ne_bytes()[..], &crate::kit::abi::location(0, 4), b].concat());
-    let payloads: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
-    let filter = r#"a > 1 && b ~ "ye*""#;
-    let words = ["-e", "user_events:st_pf_filter", "--filter", filter];
-    record_program(&file, &words, description, &payloads);
-    let script = script(&file, &["-F", "trace"]);
-    assert_eq!(script.after("a="), ["2 b=yes", "4 b=yet"]);
-}
-
-fn record_of_several_events() {
-    hide_kernel_symbols();
-    let (one, two) = (Event::new("st_pf_one u32 a"), Event::new("st_pf_two u32 b"));
-    let other = Event::new("st_pf_three u32 c");
-    let scratch = Scratch::new("st_pf_several");
-    let words = ["-a", "-e", "user_events:st_pf_one,user_events:st_pf_two"];
-    let session = Session::start(&scratch, "both", &words);
-    one.wait_set();
-    two.wait_set();
-    assert!(!other.bit());
-    for value in 1..=2 {
-        write(&one, [value]);
-        write(&two, [10 * value]);
-    }
-    let script = session.stop(&["-F", "event,trace"]);
-    assert_eq!(
-        script.after("user_events:st_pf_"),
-        ["one: a=1", "two: b=10", "one: a=2", "two: b=20"]
-    );
-    one.wait_clear();
-    two.wait_clear();
-}
-
-fn record_of_a_pattern() {
-    hide_kernel_symbols();
-    let events = ["st_pp_one u32 a", "st_pp_two u32 a", "st_pq u32 a"].map(Event::new);
-    let scratch = Scratch::new("st_pf_pattern");
-    let session = Session::start(&scratch, "some", &["-a", "-e", "user_events:st_pp_*"]);
-    events[0].wait_set();
-    events[1].wait_set();
-    assert!(!events[2].bit());
-    write(&events[1], [1]);
-    write(&events[0], [2]);
-    let script = session.stop(&["-F", "event,trace"]);
-    assert_eq!(script.after("user_events:st_pp_"), ["two: a=1", "one: a=2"]);
-}
-
-fn record_of_every_third() {
-    hide_kernel_symbols();
-    let description = "st_pf_third u32 a";
-    let _event = Event::new(description);
-    let scratch = Scratch::new("st_pf_third");
-    let file = scratch.file("perf.data");
-    let payloads = numbers(10);
-    // perf requests the period in each sample; the kernel then samples every record by itself.
-    let words = ["--no-period", "-c", "3", "-e", "user_events:st_pf_third"];
-    record_program(&file, &words, description, &slices(&payloads));
-    let script = script(&file, &["-F", "trace"]);
-    assert_eq!(script.after("a="), ["3", "6", "9"]);
+    child.line.say(Word::End);
+    child.join();
 }
 
 fn record_the_writers_stack() {
@@ -379,25 +228,6 @@ fn record_the_writers_stack() {
     let main = frame("writer::main", "selftests")
         .unwrap_or_else(|| panic!("a frame of the writer's main function: {frames:?}"));
     assert!(write < main, "{frames:?}");
-}
-
-fn overlapping_sessions() {
-    hide_kernel_symbols();
-    let event = Event::new("st_pf_overlap u32 a");
-    let scratch = Scratch::new("st_pf_overlap");
-    let words = ["-a", "-e", "user_events:st_pf_overlap"];
-    let first = Session::start(&scratch, "first", &words);
-    event.wait_set();
-    write(&event, [1, 2]);
-    let second = Session::start(&scratch, "second", &words);
-    write(&event, [3]);
-    let first = first.stop(&["-F", "trace"]);
-    assert!(event.bit(), "the second still listens");
-    write(&event, [4]);
-    let second = second.stop(&["-F", "trace"]);
-    event.wait_clear();
-    assert_eq!(first.after("a="), ["1", "2", "3"]);
-    assert_eq!(second.after("a="), ["3", "4"]);
 }
 
 fn open_while_the_program_restarts() {
@@ -448,4 +278,31 @@ fn script_prints_what_it_is_asked_for() {
     }
     assert_eq!(times.len(), 2);
     assert!(times[0] <= times[1]);
+}
+
+fn report_by_the_whole_record() {
+    hide_kernel_symbols();
+    let description = "st_pf_records u32 a; __rel_loc char[] b";
+    let _event = Event::new(description);
+    let scratch = Scratch::new("st_pf_records");
+    let file = scratch.file("perf.data");
+    let payloads = [(1u32, b"x\0"), (1, b"x\0"), (1, b"y\0"), (2, b"x\0")]
+        .map(|(a, b)| payload(&[Fixed(&a.to_ne_bytes()), Rel(b)]));
+    let payloads: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
+    let words = ["-e", "user_events:st_pf_records"];
+    record_program(&file, &words, description, &payloads);
+    // The lines, sorted, with single spaces between words.
+    let report = |by| {
+        let words = ["perf", "report", "-q", "--stdio", "-i", &file, "-s", by];
+        let report = tool::run(&words);
+        let lines = report.text.lines().filter(|line| line.contains('%'));
+        let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort();
+        lines
+    };
+    let fields = ["25.00% 1 y", "25.00% 2 x", "50.00% 1 x"];
+    assert_eq!(report("trace_fields"), fields);
+    let records = ["25.00% a=1 b=y", "25.00% a=2 b=x", "50.00% a=1 b=x"];
+    assert_eq!(report("trace"), records);
 }

@@ -10,15 +10,12 @@ use crate::kit::payload::{
 };
 use crate::kit::tool::{self, Scratch, Tool};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::{os, wait, writer};
+use crate::kit::{os, wait};
 use std::fs;
 use std::path::Path;
 
 tests!("tools::trace_cmd":
-    record_and_report,
-    record_of_a_program,
-    record_with_a_filter,
-    record_of_several_events,
+    record_of_two_events_with_filters,
     start_show_and_extract,
     stream_prints_what_comes,
 );
@@ -52,45 +49,19 @@ pub(super) fn report(file: &str) -> tool::Output {
     tool::run(&["trace-cmd", "report", "-i", file])
 }
 
-fn record_and_report() {
-    let event = Event::new("st_tc_record u32 a");
-    let scratch = Scratch::new("st_tc_record");
-    let file = scratch.file("trace.dat");
-    let record = record(&file, &["-e", "st_tc_record"]);
-    // Recording is on from here.
-    record.wait_printed("Hit Ctrl^C");
-    for a in 1..=3u32 {
-        event.write(&a.to_ne_bytes()).unwrap();
-    }
-    record.interrupt();
-    event.wait_clear();
-    assert_eq!(
-        report(&file).after(" st_tc_record: "),
-        ["a=1", "a=2", "a=3"]
-    );
-}
-
-fn record_of_a_program() {
-    let description = "st_tc_program u32 a";
-    let event = Event::new(description);
-    let scratch = Scratch::new("st_tc_program");
-    let (file, start) = (scratch.file("trace.dat"), scratch.file("start"));
-    let writer = writer::command(&start, description, &[&[7, 0, 0, 0], &[8, 0, 0, 0]]);
-    let mut words = vec!["-e", "st_tc_program"];
-    words.extend(writer.iter().map(String::as_str));
-    let record = record(&file, &words);
-    fs::write(&start, "").unwrap();
-    record.end_well();
-    event.wait_clear();
-    assert_eq!(report(&file).after(" st_tc_program: "), ["a=7", "a=8"]);
-}
-
-fn record_with_a_filter() {
+fn record_of_two_events_with_filters() {
     let event = Event::new("st_tc_filter u32 a; __rel_loc char[] b; __data_loc char[] c");
+    let [second, other] = ["st_tc_second u32 a", "st_tc_other u32 a"].map(Event::new);
     let scratch = Scratch::new("st_tc_filter");
     let file = scratch.file("trace.dat");
+    // Each event is followed by its filter.
     let filter = r#"a > 1 && b ~ "ye*" && c != "no""#;
-    let record = record(&file, &["-e", "st_tc_filter", "-f", filter]);
+    let words = ["-e", "st_tc_filter", "-f", filter];
+    let record = record(
+        &file,
+        &[&words[..], &["-e", "st_tc_second", "-f", "a == 2"]].concat(),
+    );
+    assert!(!other.bit(), "it was not asked for");
     for (a, b, c) in [
         (1u32, "yes\0", "x\0"),
         (2, "yes\0", "x\0"),
@@ -98,45 +69,18 @@ fn record_with_a_filter() {
         (4, "yes\0", "no\0"),
         (5, "yet\0", "\0"),
     ] {
-        let payload = payload(&[
-            Fixed(&a.to_ne_bytes()),
-            Rel(b.as_bytes()),
-            Data(c.as_bytes()),
-        ]);
+        let a = a.to_ne_bytes();
+        let payload = payload(&[Fixed(&a), Rel(b.as_bytes()), Data(c.as_bytes())]);
         assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+        assert_eq!(second.write(&a), Ok(8));
     }
     record.interrupt();
     event.wait_clear();
+    second.wait_clear();
     let report = report(&file);
-    assert_eq!(
-        report.after(" st_tc_filter: "),
-        ["a=2 b=yes c=x", "a=5 b=yet c="]
-    );
-}
-
-fn record_of_several_events() {
-    let names = ["st_tc_one", "st_tc_two", "st_tc_three"];
-    let events = names.map(|name| Event::new(&format!("{name} u32 a")));
-    let scratch = Scratch::new("st_tc_several");
-    let file = scratch.file("trace.dat");
-    // Each event is followed by its filter.
-    let words = [
-        "-e", names[0], "-f", "a == 1", "-e", names[1], "-f", "a == 2",
-    ];
-    let record = record(&file, &words);
-    assert!(!events[2].bit(), "it was not asked for");
-    for a in 1..=2u32 {
-        for event in &events[..2] {
-            assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
-        }
-    }
-    record.interrupt();
-    let report = report(&file);
-    assert_eq!(report.after(" st_tc_one: "), ["a=1"]);
-    assert_eq!(report.after(" st_tc_two: "), ["a=2"]);
-    for event in &events {
-        event.wait_clear();
-    }
+    let filtered = report.after(" st_tc_filter: ");
+    assert_eq!(filtered, ["a=2 b=yes c=x", "a=5 b=yet c="]);
+    assert_eq!(report.after(" st_tc_second: "), ["a=2"]);
 }
 
 fn start_show_and_extract() {

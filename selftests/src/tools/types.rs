@@ -23,37 +23,17 @@ tests!("tools::types":
         .needs_path("/sys/kernel/btf/vmlinux"),
 );
 
-/// A field, a value of it, and its output in each tool.
-struct Case {
-    field: &'static str,
-    value: Value<'static>,
-    /// In the trace file, where numbers have two forms: `0x10 (16)`.
-    trace: &'static str,
-    /// In `trace-cmd report` and `perf script`, which decode records alike.
-    report: &'static str,
-    /// A format and arguments for bpftrace.
-    script: &'static str,
-    /// The output of bpftrace.
-    printed: &'static str,
-}
-
-const fn case(
-    field: &'static str,
-    value: Value<'static>,
-    trace: &'static str,
-    report: &'static str,
-    script: &'static str,
-    printed: &'static str,
-) -> Case {
-    Case {
-        field,
-        value,
-        trace,
-        report,
-        script,
-        printed,
-    }
-}
+/// A field, a value of it, and its output in each tool: in the trace file, where numbers have two
+/// forms, `0x10 (16)`; in `trace-cmd report` and `perf script`, which decode records alike; and a
+/// format and arguments for bpftrace, with what it prints.
+struct Case(
+    &'static str,
+    Value<'static>,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
 const NUMBER: &str = r#""%d", args.v"#;
 const UNSIGNED: &str = r#""%u", args.v"#;
@@ -89,8 +69,8 @@ struct triple { int a; int b; int c; };
 const RECORD: &str = "$args = args; $record = *(uint64*)&$args; ";
 
 /// The script for 0.27 where it differs from that for 0.23.
-fn next_script(case: &Case) -> &'static str {
-    match case.script {
+fn next_script(script: &'static str) -> &'static str {
+    match script {
         PAIR => {
             r#""%d %d", ((struct pair*)kptr($record + 8))->a, ((struct pair*)kptr($record + 8))->b"#
         }
@@ -122,35 +102,35 @@ const fn minus_two(size: usize) -> Value<'static> {
 // of one and two bytes as unsigned.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    case("u8 v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
-    case("s8 v", Fixed(&[5]), "(5)", "5", NUMBER, "5"),
-    case("s8 v", Fixed(&[128]), "(128)", "128", NUMBER, "-128"),
-    case("u16 v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
-    case("s16 v", Fixed(&[5, 0]), "0x5 (5)", "5", NUMBER, "5"),
-    case("s16 v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
-    case("u32 v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", NUMBER, "5"),
-    case("u32 v", Fixed(FOUR_BILLIONS), "0xee6b2800 (-294967296)", "4000000000", UNSIGNED, "4000000000"),
-    case("s32 v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
-    case("u64 v", Fixed(&[0, 0, 0, 0, 1, 0, 0, 0]), "0x100000000 (4294967296)", "4294967296", LONG, "4294967296"),
-    case("s64 v", minus_two(8), "0xfffffffffffffffe (-2)", "-2", LONG, "-2"),
-    case("char v", Fixed(b"A"), "'A'(65)", "65", NUMBER, "65"),
-    case("unsigned char v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
-    case("short v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
-    case("unsigned short v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
-    case("int v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
-    case("unsigned int v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", UNSIGNED, "5"),
-    case("char[8] v", Fixed(b"apples\0\0"), "apples", "apples", TEXT, "apples"),
-    case("unsigned char[8] v", Fixed(b"pears\0\0\0"), "pears", "pears", BYTES, r"pears\x00\x00\x00"),
-    case("struct pair v 8", Fixed(ONE_TWO), "0x200000001 (8589934593)", "8589934593", PAIR, "1 2"),
+    Case("u8 v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
+    Case("s8 v", Fixed(&[5]), "(5)", "5", NUMBER, "5"),
+    Case("s8 v", Fixed(&[128]), "(128)", "128", NUMBER, "-128"),
+    Case("u16 v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
+    Case("s16 v", Fixed(&[5, 0]), "0x5 (5)", "5", NUMBER, "5"),
+    Case("s16 v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
+    Case("u32 v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", NUMBER, "5"),
+    Case("u32 v", Fixed(FOUR_BILLIONS), "0xee6b2800 (-294967296)", "4000000000", UNSIGNED, "4000000000"),
+    Case("s32 v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
+    Case("u64 v", Fixed(&[0, 0, 0, 0, 1, 0, 0, 0]), "0x100000000 (4294967296)", "4294967296", LONG, "4294967296"),
+    Case("s64 v", minus_two(8), "0xfffffffffffffffe (-2)", "-2", LONG, "-2"),
+    Case("char v", Fixed(b"A"), "'A'(65)", "65", NUMBER, "65"),
+    Case("unsigned char v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
+    Case("short v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
+    Case("unsigned short v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
+    Case("int v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
+    Case("unsigned int v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", UNSIGNED, "5"),
+    Case("char[8] v", Fixed(b"apples\0\0"), "apples", "apples", TEXT, "apples"),
+    Case("unsigned char[8] v", Fixed(b"pears\0\0\0"), "pears", "pears", BYTES, r"pears\x00\x00\x00"),
+    Case("struct pair v 8", Fixed(ONE_TWO), "0x200000001 (8589934593)", "8589934593", PAIR, "1 2"),
     // Only a tool to which the structure is declared can show a field of this size.
-    case("struct triple v 12", Fixed(ONE_TWO_THREE), "<INVALID-SIZE>", "0", TRIPLE, "1 2 3"),
-    case("__data_loc char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
-    case("__rel_loc char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
-    case("__data_loc unsigned char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
-    case("__rel_loc unsigned char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
+    Case("struct triple v 12", Fixed(ONE_TWO_THREE), "<INVALID-SIZE>", "0", TRIPLE, "1 2 3"),
+    Case("__data_loc char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
+    Case("__rel_loc char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
+    Case("__data_loc unsigned char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
+    Case("__rel_loc unsigned char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
     // Reports show the location itself: size and offset.
-    case("__data_loc u32[] v", Data(ONE_TWO), "01,00,00,00,02,00,00,00", "524300", DATA_NUMBERS, "1 2"),
-    case("__rel_loc u32[] v", Rel(ONE_TWO), "01,00,00,00,02,00,00,00", "524288", REL_NUMBERS, "1 2"),
+    Case("__data_loc u32[] v", Data(ONE_TWO), "01,00,00,00,02,00,00,00", "524300", DATA_NUMBERS, "1 2"),
+    Case("__rel_loc u32[] v", Rel(ONE_TWO), "01,00,00,00,02,00,00,00", "524288", REL_NUMBERS, "1 2"),
 ];
 
 /// The name of the event of a case.
@@ -162,15 +142,14 @@ fn name(number: usize) -> String {
 fn events() -> Vec<Event> {
     let cases = CASES.iter().enumerate();
     cases
-        .map(|(number, case)| Event::new(&format!("{} {}", name(number), case.field)))
+        .map(|(number, Case(field, ..))| Event::new(&format!("{} {field}", name(number))))
         .collect()
 }
 
-/// A script that prints each case.
-fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> String {
+fn script(declarations: &str, first: &str, print: fn(&'static str) -> &'static str) -> String {
     let mut script = declarations.to_string();
-    for (number, case) in CASES.iter().enumerate() {
-        let (name, print) = (name(number), &print(case)[1..]);
+    for (number, Case(.., of_case, _)) in CASES.iter().enumerate() {
+        let (name, print) = (name(number), &print(of_case)[1..]);
         script += &format!("tracepoint:user_events:{name} {{ {first}printf(\"{name}: {print}); ");
         script += "printf(\"\\n\"); }\n";
     }
@@ -180,8 +159,8 @@ fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> 
 /// Writes one record of each case on one CPU, so that all tools see them in this order.
 fn write_each(events: &[Event]) {
     os::run_on(os::cpus()[0]);
-    for (event, case) in events.iter().zip(CASES) {
-        let payload = payload(&[case.value]);
+    for (event, Case(_, value, ..)) in events.iter().zip(CASES) {
+        let payload = payload(&[*value]);
         assert_eq!(event.write(&payload), Ok(4 + payload.len()));
     }
 }
@@ -191,16 +170,21 @@ pub fn a_record_of_each_type() {
     let events = events();
     let tool = bpftrace::start(&script(NEXT_DECLARATIONS, RECORD, next_script));
     tool.while_stopped(|| write_each(&events));
-    let last = CASES.len() - 1;
-    tool.wait_printed(&format!("{}: {}\n", name(last), CASES[last].printed));
-    let output = bpftrace::stop(tool, &events[last]);
+    wait_for_last(&tool);
+    let output = bpftrace::stop(tool, &events[CASES.len() - 1]);
     let cases = CASES.iter().enumerate();
     let wrong: Vec<_> = cases
         .map(|(number, case)| (case, output.after(&format!("{}: ", name(number)))))
-        .filter(|(case, seen)| *seen != [case.printed])
-        .map(|(case, seen)| format!("{}: want {}, got {seen:?}", case.field, case.printed))
+        .filter(|(Case(.., printed), seen)| *seen != [*printed])
+        .map(|(Case(field, .., printed), seen)| format!("{field}: want {printed}, got {seen:?}"))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
+}
+
+fn wait_for_last(tool: &Tool) {
+    let last = CASES.len() - 1;
+    let Case(.., printed) = CASES[last];
+    tool.wait_printed(&format!("{}: {printed}\n", name(last)));
 }
 
 /// The lines of a shell that signals its start and waits for the end of the test.
@@ -229,7 +213,7 @@ fn a_record_of_each_type_in_four_tools() {
 
     let scratch = Scratch::new("st_types");
     perf::hide_kernel_symbols();
-    let script = script(DECLARATIONS, "", |case| case.script);
+    let script = script(DECLARATIONS, "", |script| script);
     let shell = scratch.file("shell");
     fs::write(&shell, until_done(&scratch, "bpftrace")).unwrap();
     let bpftrace = Tool::start(&["bpftrace", "-c", &format!("/bin/sh {shell}"), "-e", &script]);
@@ -252,8 +236,7 @@ fn a_record_of_each_type_in_four_tools() {
     write_each(&events);
     let payload = [&[128, 0xfe, 0xff][..], FOUR_BILLIONS].concat();
     assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
-    let last = CASES.len() - 1;
-    bpftrace.wait_printed(&format!("{}: {}\n", name(last), CASES[last].printed));
+    wait_for_last(&bpftrace);
     fs::write(scratch.file("done"), "").unwrap();
     let (bpftrace, _) = (bpftrace.end_well(), perf.end_well());
     trace_cmd.interrupt();
@@ -273,22 +256,17 @@ fn a_record_of_each_type_in_four_tools() {
             wrong.push(format!("{tool} of {field}: want {want:?}, got {seen:?}"));
         }
     };
-    for (number, case) in CASES.iter().enumerate() {
+    for (number, Case(field, _, trace, report_of_it, _, printed)) in CASES.iter().enumerate() {
         let name = name(number);
-        let seen = traced(&name);
-        compare(
-            "trace",
-            case.field,
-            seen,
-            vec![format!("{name}: v={}", case.trace)],
-        );
-        let want = vec![format!("v={}", case.report)];
+        let want = vec![format!("{name}: v={trace}")];
+        compare("trace", field, traced(&name), want);
+        let want = vec![format!("v={report_of_it}")];
         let seen = owned(report.after(&format!(" {name}: ")));
-        compare("trace-cmd report", case.field, seen, want.clone());
+        compare("trace-cmd report", field, seen, want.clone());
         let seen = owned(script.after(&format!(":{name}: ")));
-        compare("perf script", case.field, seen, want);
+        compare("perf script", field, seen, want);
         let seen = owned(bpftrace.after(&format!("{name}: ")));
-        compare("bpftrace", case.field, seen, vec![case.printed.to_string()]);
+        compare("bpftrace", field, seen, vec![printed.to_string()]);
     }
 
     // A kernel event is shown in the same way, including signs.

@@ -10,7 +10,6 @@ use crate::kit::group::DEFAULT_EVENTS;
 /// The initial modes of a group's files: data, status, profile.
 pub const MODES: [u32; 3] = [0o640, 0o440, 0o440];
 
-/// The limits of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     pub events: u32,
@@ -75,7 +74,6 @@ impl Group {
     }
 }
 
-/// The usage of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     pub events: usize,
@@ -84,7 +82,6 @@ pub struct Usage {
 }
 
 impl Model {
-    /// The group of this number, if it exists.
     pub fn group(&self, number: u8) -> Option<&Group> {
         self.groups.iter().find(|group| group.number == number)
     }
@@ -161,7 +158,6 @@ impl Model {
         }
     }
 
-    /// Changes the mode of a group's file.
     pub fn change_mode(&mut self, group: u8, file: usize, mode: u32) -> Result<()> {
         let group = self.group_mut(group).ok_or(Errno::ENOENT)?;
         group.modes[file] = mode;

@@ -103,7 +103,6 @@ impl Model {
         event.expect("an event that is used exists")
     }
 
-    /// The position of the event of a key.
     pub fn position(&self, key: Key) -> Option<usize> {
         self.events.iter().position(|event| event.key == key)
     }

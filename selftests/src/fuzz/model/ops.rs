@@ -118,7 +118,7 @@ impl Model {
 
     /// Makes an event by a line of `dynamic_events`.
     pub fn make(&mut self, key: Key) -> Result<()> {
-        let only_in_c = FIELDS[usize::from(key.fields)].only_in_c.is_some();
+        let only_in_c = FIELDS[usize::from(key.fields)].only_in_c;
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
         let is_there = key.group == FIRST_GROUP || self.group(key.group).is_some();
         check(is_there, Errno::EINVAL)?;

@@ -17,7 +17,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns whether the event is in this group and has this name.
     pub fn is_called(&self, group: u8, name: u8) -> bool {
         self.group == group && self.name == name
     }

@@ -70,7 +70,6 @@ impl Model {
         Ok(0)
     }
 
-    /// Opens a file of a group for a process.
     pub(super) fn open_file(&mut self, slot: usize, step: &Step, group: u8) {
         let number = self.number();
         let file = OpenFile {
@@ -137,7 +136,7 @@ impl Model {
             }
             _ => {}
         }
-        let only_in_c = FIELDS[usize::from(step.fields)].only_in_c.is_some();
+        let only_in_c = FIELDS[usize::from(step.fields)].only_in_c;
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
         let persistent = step.has(flag::PERSIST);
         check(!persistent || child.is_root, Errno::EPERM)?;
@@ -196,7 +195,6 @@ impl Model {
         keys.any(|key| key.name == name && !key.multi)
     }
 
-    /// The index of an event in a file.
     fn index(&mut self, file: u32, event: u32) -> i64 {
         let indices = &mut self.open.get_mut(&file).expect("an open file").indices;
         let index = indices.iter().position(|known| *known == event);
@@ -271,7 +269,6 @@ impl Model {
         self.delete_name(group, step.name, is_root).map(|()| 0)
     }
 
-    /// Deletes all events of a name in a group.
     fn delete_name(&mut self, group: u8, name: u8, is_root: bool) -> Result<()> {
         let has_name = |event: &&Event| event.key.is_called(group, name);
         let mut found = self.events.iter().filter(has_name).peekable();
@@ -341,7 +338,7 @@ impl Model {
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
         // The module adds a NUL behind a record with an array of characters.
-        let recorded = payload.len() + usize::from(fields.has_chars() && !self.is_c());
+        let recorded = payload.len() + usize::from(fields.has_chars && !self.is_c());
         let outcome = large::outcome(recorded, in_ftrace, perfs.count() > 0, limits);
         check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
         let record = Record {
