@@ -149,6 +149,8 @@ fn lines_that_are_einval() {
         "g:st_g\0x",
         &format!("g:{too_long}"),
         &format!("-:{too_long}"),
+        "g:st_g_a events=",
+        "g:st_g_a bytes_per_second=",
         "g:st_g_a events=0",
         "g:st_g_a events=32769",
         "g:st_g_a events=18446744073709551617",
