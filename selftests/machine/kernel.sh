@@ -21,7 +21,7 @@ newest_kernel() {
 		return
 	fi
 	say "  asking the Debian archive for its newest kernel with Rust"
-	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f newest_in_archive)" newest_in_archive 2>"$LOGS/kernel-newest"); then
+	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f newest_in_archive series_of)" newest_in_archive 2>"$LOGS/kernel-newest"); then
 		VERSION=$found
 		echo "$VERSION" >"$stamp.$$"
 		mv "$stamp.$$" "$stamp"
@@ -29,7 +29,7 @@ newest_kernel() {
 		say "  the archive does not answer: staying with $VERSION"
 	else
 		tail -n 20 "$LOGS/kernel-newest" >&2
-		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
+		die "the Debian archive does not say which kernels it has: $WHY_NOT"
 	fi
 }
 
@@ -43,7 +43,7 @@ newest_in_archive() {
 	apt-cache pkgnames linux- >names
 	while read -r version; do
 		if ! has "linux-binary-unsigned-$version-amd64" || ! has "linux-modules-$version-amd64" ||
-			! has "linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")"; then
+			! has "linux-source-$(series_of "$version")"; then
 			continue
 		fi
 		rm -f ./*.deb
@@ -61,16 +61,14 @@ newest_in_archive() {
 
 make_stock_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
-	chmod 755 "$1"
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
-		inside "$(declare -f stock_kernel own_selftests)" stock_kernel "$VERSION" ||
-		die "the kernel tree could not be prepared: the log above says why."
+	fill "$1" "download, unpack and prepare the kernel" kernel-make \
+		inside "$(declare -f stock_kernel series_of "${PREPARE[@]}" && declare -p rust_in_sections)" stock_kernel "$VERSION"
 }
 
 # stock_kernel VERSION: inside the root, fill /kernel.
 stock_kernel() {
-	local version=$1 series release package deb headers
-	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")
+	local version=$1 series release package
+	series=$(series_of "$version")
 	echo "== download"
 	cd /tmp || return
 	apt-get -qq update
@@ -78,38 +76,10 @@ stock_kernel() {
 	for package in "linux-headers-$version" "linux-binary-unsigned-$version" "linux-modules-$version" "linux-source-$series"; do
 		apt-get -qq download "$package=$release"
 	done
-
-	echo "== unpack"
-	mkdir /kernel/stock /kernel/tree
-	for deb in linux-headers-* linux-binary-* linux-modules-*; do
-		dpkg-deb -x "$deb" /kernel/stock
-	done
-	depmod -b /kernel/stock/usr "$version" 2>/dev/null || depmod -b /kernel/stock "$version"
 	dpkg-deb --fsys-tarfile linux-source-* | tar -xO "./usr/src/linux-source-$series.tar.xz" | xz -dc -T0 | tar -xC /kernel
 	mv "/kernel/linux-source-$series" /kernel/source
-	rm -f ./*.deb
-
-	echo "== prepare"
-	headers=/kernel/stock/usr/src/linux-headers-$version
-	cp "$headers/.config" /kernel/tree/.config
-	cd /kernel/source || return
-	make -s O=/kernel/tree olddefconfig
-	# Options that may differ: the spelling of tools' versions, and keys that only Debian's
-	# builders have.
-	options() { grep -E '^(# )?CONFIG_' "$1" | grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY)'; }
-	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
-		grep -qx CONFIG_RUST=y /kernel/tree/.config ||
-			echo "the root's tools dropped CONFIG_RUST from the stock configuration: run 'make rustavailable' in the tree to see why"
-		echo "the configuration differs from the stock kernel's as shown above"
-		return 1
-	fi
-	make -j"$(nproc)" O=/kernel/tree modules_prepare
-	cp "$headers/Module.symvers" /kernel/tree/
-	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
-	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
-
-	own_selftests O=/kernel/tree
-	echo "$version" >/kernel/version
+	rm linux-source-*
+	debian_tree "$version" "${version##*-}"
 }
 
 # own_selftests O=DIR [OPTION...]: inside the root, in the kernel's source, build the kernel's own
@@ -165,7 +135,6 @@ own_kernel() {
 make_own_kernel() {
 	local name
 	say "$title"
-	chmod 755 "$1"
 	# Mount points of in-root for the files shared with the stock kernel.
 	for name in . "${names[@]}"; do
 		mkdir -p "$1/$name/"{source,selftests}

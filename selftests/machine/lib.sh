@@ -141,12 +141,21 @@ cache_entry() {
 		}
 		[[ ! -d $CACHE_ENTRY ]] || continue
 		cache_delete "$CACHE/new-$name"
-		mkdir "$CACHE/new-$name"
+		mkdir -m 755 "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
 		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
 		cache_prune "$kind" "$name"
 	done
 }
+
+# unpacked KIND KEY DIR COMMAND...: copy an entry to DIR, unless that has it already. In a subshell,
+# which holds the entry only meanwhile.
+unpacked() (
+	[[ $(cat "$3.key" 2>/dev/null) != "$2" ]] || return 0
+	cache_entry "$1" "$2" "${@:4}" || exit
+	rm -rf "$3" "$3.key"
+	cp -r "$CACHE_ENTRY" "$3" && echo "$2" >"$3.key"
+)
 
 # cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use.
 cache_prune() {

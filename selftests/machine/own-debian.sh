@@ -9,17 +9,12 @@
 # Set by the script that sources this.
 dir=
 
-# install_root SUITE DIR PACKAGES: like debian_root, with manuals, and without an initial file
+# make_own_debian DIR TEXT LOG PACKAGES: make it in DIR/root, with manuals, and without an initial file
 # system for each kernel: the machine has one of its own.
-install_root() {
-	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
-	# shellcheck disable=SC2016 # by the hooks' shell
-	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" --dpkgopt=force-unsafe-io --dpkgopt=force-confold \
-		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
-		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+make_own_debian() {
+	# shellcheck disable=SC2016 # by the hook's shell
+	make_debian "$2" "$3" "$SUITE" "$1/root" "$4" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
+		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }
 
 # containers_root: make the Debian for containers and the tests of their scripts. Cache entry:
@@ -31,11 +26,7 @@ containers_root() {
 }
 make_containers_root() { # DIR
 	say "Making the Debian that containers run in (once; some three minutes)"
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	step "Debian $SUITE with systemd, podman and Docker" "$LOGS/containers-root" \
-		install_root "$SUITE" "$1/root" "$(packages packages-containers | paste -sd,)" ||
-		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+	make_own_debian "$1" "Debian $SUITE with systemd, podman and Docker" containers-root "$(packages packages-containers | paste -sd,)"
 }
 
 # made_up_machine ROOT SCRIPT: run the function 'steps' of SCRIPT in a namespace with made-up /sys

@@ -131,20 +131,36 @@ host_can_run() {
 # one a line, in apt's form.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
-# debian_root SUITE DIR PACKAGES: make a root in namespaces of its own, like those of in-root. It
-# can be made again at any time, so that it needs neither syncs nor manuals. Its sources.list has
-# the mirror that it was made from, with the backports, and its apt the options here.
-debian_root() {
+# new_root SUITE DIR PACKAGES OPTION...: make a root in namespaces of its own, like those of in-root,
+# with further options of mmdebstrap. It can be made again at any time, so that it needs no syncs.
+# Its sources.list has the mirror that it was made from, and its apt the options here.
+new_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
-	# shellcheck disable=SC2016 # by the hook's shell
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
-		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
-		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+		mmdebstrap --mode=root --format=directory --include="$3" --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
+		"${apt[@]/#/--aptopt=}" "${@:4}" "$1" "$2" ${MIRROR:+"$MIRROR"}
+}
+
+# Options of new_root: without manuals, for building; with the backports; for other suites.
+# shellcheck disable=SC2016 # by the hook's shell
+FOR_BUILDING=(--variant=minbase --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*'
+	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*'
+	--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf')
+WITH_BACKPORTS="--setup-hook=sed -i -n 's/^\(deb .*\) $SUITE main\$/\1 $SUITE main\n\1 $SUITE-backports main/p' \"\$1/etc/apt/sources.list\""
+OF_OTHERS=(--aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Languages "none"')
+
+WHY_NOT='the log above says why; check the network, or name another mirror with MIRROR=...'
+
+# make_debian TEXT LOG ARGUMENT...: new_root as a step.
+make_debian() {
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	step "$1" "$LOGS/$2" new_root "${@:3}" || die "$1 could not be made: $WHY_NOT"
+}
+
+# fill DIR TEXT LOG COMMAND...: a step in which COMMAND runs inside the root, or a function inside
+# it, with the network and with DIR as /kernel.
+fill() {
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "$2" "$LOGS/$3" "${@:4}" || die "failed to $2: $WHY_NOT"
 }
 
 make_root() { # DIR
@@ -153,10 +169,8 @@ make_root() { # DIR
 	free_kib=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
 	((free_kib >= 8 * 1024 * 1024)) ||
 		die "too little disk space in $CACHE: 8 GiB are needed, $((free_kib / 1024 / 1024)) GiB are free; make room or set USER_EVENTS_CACHE to a directory on a larger disk."
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
-		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+	make_debian "Debian $SUITE with compilers, emulator and tracing tools" root "$SUITE" "$1" "$(packages | paste -sd,)" \
+		"${FOR_BUILDING[@]}" "$WITH_BACKPORTS"
 }
 
 # become_root ARGUMENT...: an ordinary user continues in the same script as root of a user namespace
