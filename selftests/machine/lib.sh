@@ -70,6 +70,18 @@ step() {
 	return "$status"
 }
 
+# in_parallel COMMAND ARGUMENT...: run COMMAND with each ARGUMENT at once; fails if one does.
+in_parallel() {
+	local argument pids=() pid status=0
+	for argument in "${@:2}"; do
+		"$1" "$argument" &
+		pids+=($!)
+	done
+	# Only these, as this shell may have other children.
+	for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+	return "$status"
+}
+
 # count PASSED FAILED WHAT: add to the sum.
 passed=0 failed=0
 count() {
@@ -84,6 +96,13 @@ judge() { if "${@:2}"; then count 1 0 "$1"; else count 0 1 "$1"; fi; }
 sum() {
 	printf '\n%d passed, %d failed\n' "$passed" "$failed"
 	[[ $failed -eq 0 && $passed -gt 0 ]]
+}
+
+# read_sum FILE STATUS: set p and f to the last sum in FILE, of a command that ended with STATUS; that
+# it has no sum, or another failure, is one.
+read_sum() {
+	read -r p f < <(sed -nE 's/^(  in all )?([0-9]*) passed, ([0-9]*) failed$/\2 \3/p' "$1" | tail -n 1) || p=0 f=0
+	[[ $f -gt 0 || ($2 -eq 0 && $p -gt 0) ]] || f=1
 }
 
 # hold FILE WHAT: lock FILE for this shell and its children; print a line if that must wait.
