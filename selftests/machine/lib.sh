@@ -118,9 +118,7 @@ hold() {
 
 # building COMMAND...: run COMMAND while nothing else is built in this clone.
 building() (
-	mkdir -p "$LOGS"
-	exec {fd}>"$LOGS/build.lock"
-	flock "$fd"
+	hold "$LOGS/build.lock" build
 	"$@"
 )
 
@@ -159,7 +157,7 @@ cache_entry() {
 			continue
 		}
 		[[ ! -d $CACHE_ENTRY ]] || continue
-		cache_delete "$CACHE/new-$name"
+		rm -rf --one-file-system "$CACHE/new-$name"
 		mkdir -m 755 "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
 		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
@@ -192,34 +190,9 @@ cache_prune() {
 cache_drop() {
 	(
 		flock -n -x 9 || exit 0
-		cache_delete "$1"
+		rm -rf --one-file-system "$1"
 	) 9>>"$CACHE/locks/$2" </dev/null &>/dev/null &
 }
 
-# cache_delete DIR: delete it. Mounts are made only in private namespaces, so none should be below
-# DIR here; if there is one, it is left alone together with DIR.
-cache_delete() {
-	[[ -e $1 ]] || return 0
-	if awk -v dir="$1" '$5 == dir || index($5, dir "/") == 1 { found = 1 } END { exit !found }' /proc/self/mountinfo; then
-		die "something is mounted below $1: unmount it, then run the same command again."
-	fi
-	rm -rf --one-file-system -- "$1"
-}
-
-# The leak reports of a debug kernel, if kmemleak is enabled.
-# shellcheck disable=SC2034 # for those who read this
-LEAKS=/sys/kernel/debug/kmemleak
-
-# lost_memory: inside the guest, print the leaks that kmemleak reports. Two scans must find a leak,
-# and objects younger than five seconds are left out.
-lost_memory() {
-	sleep 6
-	echo scan >"$LEAKS" || echo "kmemleak has given up"
-	sleep 1
-	echo scan >"$LEAKS"
-	cat "$LEAKS"
-}
-
-# news_version, news_day: print those of the first entry of NEWS.
-news_version() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\1/p;T;q' "${NEWS:-NEWS}"; }
-news_day() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\2/p;T;q' "${NEWS:-NEWS}"; }
+# news: print version and day of the first entry of NEWS.
+news() { sed -nE 's/^user_events ([^ ]*) \(([-0-9]*)\)$/\1 \2/p;T;q' "${NEWS:-NEWS}"; }

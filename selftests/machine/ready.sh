@@ -68,17 +68,13 @@ offline_cargo() {
 	/usr/bin/cargo "$@"
 }
 
-# kernel_log COMMAND...: judge a kernel's log with kernel-log, which is built with the selftests, or
-# now.
-kernel_log() {
-	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" host-tools || return 2
-	in_root /build/target/release/kernel-log "$@"
-}
-
-# host_tools COMMAND...: run host-tools, which is built with the selftests, or now.
-host_tools() {
-	[[ -x build/target/release/host-tools ]] || "$MACHINE/build" host-tools >&2 || return 2
-	in_root /build/target/release/host-tools "$@"
+# kernel_log COMMAND..., host_tools COMMAND...: run the program that judges a kernel's log, and the one
+# that does the rest, which are built with the selftests, or now.
+kernel_log() { tool kernel-log "$@"; }
+host_tools() { tool host-tools "$@"; }
+tool() {
+	[[ -x build/target/release/$1 ]] || "$MACHINE/build" host-tools >&2 || return 2
+	in_root "/build/target/release/$1" "${@:2}"
 }
 
 # count_tap WHAT STATUS [may-skip]: count the results in the KTAP on standard input of a program
