@@ -118,7 +118,7 @@ own_kernel() {
 		kind=stable-$kind names=("${names[@]/%/-6.12}") recipe+=(-6.12)
 		whole_source 6.12
 	fi
-	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}" &&
+	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit kernel_start kernel_pair "${recipe[0]}" &&
 		declare -p rust_in_sections)
 	key=$({
 		basename "$USER_EVENTS_ROOT"
@@ -175,18 +175,24 @@ kernel_configure() {
 	return 1
 }
 
-# kernel_finish NAME: build the configured kernel, and install it as NAME.
+# kernel_finish NAME: build the configured kernel, and install it as NAME; of User Mode Linux without
+# the modules.
 kernel_finish() {
-	local version modules
+	local version modules image=bzImage
+	[[ " ${OPTIONS[*]} " != *' ARCH=um '* ]] || image=linux
 	echo "== build $1"
-	kernel_make bzImage modules
+	kernel_make "$image" modules
 	version=$(kernel_make -s kernelrelease)
 	modules=/kernel/$1/stock/usr/lib/modules/$version
 	mkdir -p "$modules"
-	kernel_make -s modules_install INSTALL_MOD_PATH="/kernel/$1/stock/usr" DEPMOD=true
-	rm -f "$modules/build"
-	depmod -b "/kernel/$1/stock/usr" "$version"
-	cp /kernel/tree/arch/x86/boot/bzImage "$modules/vmlinuz.unsigned"
+	if [[ $image == linux ]]; then
+		strip -o "$modules/linux" /kernel/tree/linux
+	else
+		kernel_make -s modules_install INSTALL_MOD_PATH="/kernel/$1/stock/usr" DEPMOD=true
+		rm -f "$modules/build"
+		depmod -b "/kernel/$1/stock/usr" "$version"
+		cp /kernel/tree/arch/x86/boot/bzImage "$modules/vmlinuz.unsigned"
+	fi
 	cp /kernel/tree/.config "$modules/config"
 	echo "$version" >"/kernel/$1/version"
 }
@@ -218,29 +224,39 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
+# kernel_start: begin with a configuration in which all is off.
+kernel_start() {
+	echo "== configure"
+	mkdir -p /kernel/tree
+	kernel_make -s tinyconfig
+}
+
+# kernel_pair FRAGMENT NAME-OF-C LOCALVERSION NAME LOCALVERSION: build a kernel with the C
+# implementation, and the same without it, which reuses the objects of the first.
+kernel_pair() {
+	printf '%s\n' CONFIG_USER_EVENTS=y "CONFIG_LOCALVERSION=\"-$3\"" >/tmp/c.config
+	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$5\"" >/tmp/without.config
+	kernel_start
+	kernel_configure "$1" /tmp/c.config
+	kernel_finish "$2"
+	kernel_configure "$1" /tmp/without.config
+	kernel_finish "$4"
+	kernel_keep_tree "$4"
+}
+
 # small_kernels [SUFFIX]: build the two small kernels, which differ only in CONFIG_USER_EVENTS. Both
 # have its member of task_struct, so that the offsets are the same, and all but a few objects are
 # built once.
 small_kernels() {
-	local fragment=/src/selftests/machine/small.config c=c${1:-} custom=custom${1:-} OPTIONS=()
+	local c=c${1:-} custom=custom${1:-} OPTIONS=()
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
-	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-small-c"' >/tmp/c.config
-	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-small"' >/tmp/custom.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-	kernel_configure "$fragment" /tmp/c.config
-	kernel_finish "$c"
-	# Reuses the objects of the first kernel.
-	kernel_configure "$fragment" /tmp/custom.config
-	kernel_finish "$custom"
+	kernel_pair /src/selftests/machine/small.config "$c" small-c "$custom" small
 	options() { grep -E '^(# )?CONFIG_' /kernel/"$1"/stock/usr/lib/modules/*/config | grep -vE 'CONFIG_(USER_EVENTS|LOCALVERSION)\b'; }
 	if ! diff <(options "$c") <(options "$custom"); then
 		echo "CONFIG_USER_EVENTS brings the differences above with it: the two kernels cannot be compared"
 		return 1
 	fi
-	kernel_keep_tree "$custom"
 }
 
 # debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options. The
@@ -251,9 +267,7 @@ debug_kernel() {
 	cd /kernel/source || return
 	[[ $2 != kasan || -n ${3:-} ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
+	kernel_start
 	# The unwinder of the small configuration is left out, as the sanitizer's configuration
 	# chooses one.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
@@ -268,7 +282,7 @@ debug_kernel() {
 # variables, which are one instruction there; and copies, which use REP MOVSB on x86 if the
 # processor has FSRM, and here the loop for processors without.
 uml_kernels() {
-	local fragment=/src/selftests/machine/uml.config from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
+	local from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
 	kernel_edit arch/um/Kconfig 's/^\tselect HAVE_RUST$/&\n\tselect HAVE_KPROBES\n\tselect HAVE_PERF_EVENTS/'
@@ -281,26 +295,6 @@ uml_kernels() {
 	kernel_edit arch/um/kernel/skas/uaccess.c 's/\braw_copy_from_user\b/raw_copy_from_program/'
 	kernel_edit arch/x86/lib/memcpy_64.S '/^\tALTERNATIVE "jmp memcpy_orig"/d'
 	kernel_edit include/asm-generic/percpu.h '/^#define this_cpu_generic_to_op/,/^} while/{/__flags/d}'
-	uml_finish() {
-		local version modules
-		echo "== build $1"
-		kernel_make linux modules
-		version=$(kernel_make -s kernelrelease)
-		modules=/kernel/$1/stock/usr/lib/modules/$version
-		mkdir -p "$modules"
-		strip -o "$modules/linux" /kernel/tree/linux
-		cp /kernel/tree/.config "$modules/config"
-		echo "$version" >"/kernel/$1/version"
-	}
 	# The same name, so that the module that makes the benchmark's calls serves both.
-	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-uml"' >/tmp/c.config
-	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-uml"' >/tmp/uml.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-	kernel_configure "$fragment" /tmp/c.config
-	uml_finish uml-c
-	kernel_configure "$fragment" /tmp/uml.config
-	uml_finish uml
-	kernel_keep_tree uml
+	kernel_pair /src/selftests/machine/uml.config uml-c uml uml uml
 }
