@@ -21,25 +21,10 @@
 #   package NAME VERSION FILE SHA256
 # and - for a missing value.
 archive_list() {
-	local new
 	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
-	[[ ! -s $ARCHIVE || -n $(find "$ARCHIVE" -mmin +1440) ]] || return 0
-	say "  asking the Debian archive for its kernels with Rust"
-	touch -a "$ARCHIVE"
-	new=$(mktemp "$LOGS/archive.XXXXXX")
 	# shellcheck disable=SC2153 # of ready.sh
-	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" \
-		<"$ARCHIVE" >"$new" 2>"$LOGS/archive"; then
-		mv "$new" "$ARCHIVE"
+	! once_a_day "$ARCHIVE" archive "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" ||
 		archive_prune
-		return
-	fi
-	rm "$new"
-	[[ -s $ARCHIVE ]] || {
-		tail -n 20 "$LOGS/archive" >&2
-		die "the Debian archive does not say which kernels it has: $WHY_NOT"
-	}
-	say "  the archive does not answer: staying with what it had before"
 }
 
 # archive_kernels SUITE: inside the root of SUITE, print the list of all kernels of 6.12 and 7.x

@@ -12,25 +12,30 @@
 # An entry of the project's own has such a directory for each kernel that was built together, and
 #   edited/     the edited files of their source
 
-# newest_kernel KEY: set VERSION to the newest stock kernel of the archive, which is looked up once
-# a day.
-newest_kernel() {
-	local stamp=$CACHE/newest-kernel-$1 found
-	VERSION=$(cat "$stamp" 2>/dev/null || true)
-	if [[ -n $VERSION && -z $(find "$stamp" -mmin +1440) ]]; then
+# once_a_day FILE LOG TEXT COMMAND...: make FILE of the output of COMMAND inside the root, of functions
+# in TEXT, unless it is younger than a day. COMMAND gets the former one. Returns 1 if that stays, also
+# because the archive does not answer.
+once_a_day() {
+	[[ ! -s $1 || -n $(find "$1" -mmin +1440) ]] || return
+	say "  asking the Debian archive for its kernels with Rust"
+	touch -a "$1"
+	if NETWORK=1 USER_EVENTS_KERNEL='' inside "${@:3}" <"$1" >"$1.$$" 2>"$LOGS/$2"; then
+		mv "$1.$$" "$1"
 		return
 	fi
-	say "  asking the Debian archive for its newest kernel with Rust"
-	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f newest_in_archive series_of)" newest_in_archive 2>"$LOGS/kernel-newest"); then
-		VERSION=$found
-		echo "$VERSION" >"$stamp.$$"
-		mv "$stamp.$$" "$stamp"
-	elif [[ -n $VERSION ]]; then
-		say "  the archive does not answer: staying with $VERSION"
-	else
-		tail -n 20 "$LOGS/kernel-newest" >&2
+	rm "$1.$$"
+	[[ -s $1 ]] || {
+		tail -n 20 "$LOGS/$2" >&2
 		die "the Debian archive does not say which kernels it has: $WHY_NOT"
-	fi
+	}
+	say "  the archive does not answer: staying with what it had before"
+	return 1
+}
+
+# newest_kernel KEY: set VERSION to the newest stock kernel of the archive.
+newest_kernel() {
+	once_a_day "$CACHE/newest-kernel-$1" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
+	VERSION=$(cat "$CACHE/newest-kernel-$1")
 }
 
 # newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that
