@@ -176,7 +176,6 @@ make_compilers() {
 	[[ $arch != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
 	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
 	# Only what preparing a tree and building a module need, without what these do not read.
-	# shellcheck disable=SC2016 # by the hook's shell
 	make_debian "the compilers of Debian $compilers" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
 		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a'
 }
@@ -193,6 +192,7 @@ make_archive_kernel() {
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
 	[[ -z $with_9p ]] || cp -r "$with_9p" "$1/$entry/9p"
+	# shellcheck disable=SC2046 # several words
 	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
 	fill "$1/$entry" "download and prepare $entry" "kernel-$entry" \

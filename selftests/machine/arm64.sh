@@ -20,7 +20,6 @@ ready_arm64() {
 make_guest_arm64() { # DIR
 	say "Making a machine for arm64 (once; about two minutes)"
 	mkdir "$1/root"
-	# shellcheck disable=SC2016 # by the hooks' shell
 	make_debian "Debian $SUITE for arm64" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
 		--variant=extract --architectures=arm64,armhf --aptopt='Acquire::Languages "none"' \
 		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$SUITE main\$/&\ndeb [ arch=arm64 \2 ] \3$SUITE-backports main/p' \"\$1/etc/apt/sources.list\"" \

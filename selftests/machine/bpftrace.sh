@@ -28,7 +28,6 @@ make_bpftrace() { # DIR
 	local log=$LOGS/bpftrace-$NEXT_SUITE
 	say "  fetching the bpftrace of Debian $NEXT_SUITE (once)"
 	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	# shellcheck disable=SC2016 # by the hooks' shell
 	new_root "$NEXT_SUITE" "$1" "$(packages packages-bpftrace | paste -sd,)" --variant=extract "${OF_OTHERS[@]}" \
 		--setup-hook='cd "$1" && for dir in bin lib lib64 sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
 		--extract-hook='cd "$1" && mkdir -p dev proc sys tmp src build usr/lib/modules && rm -rf usr/share/doc usr/share/man usr/share/locale' \

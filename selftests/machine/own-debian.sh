@@ -12,7 +12,6 @@ dir=
 # make_own_debian DIR TEXT LOG PACKAGES: make it in DIR/root, with manuals, and without an initial file
 # system for each kernel: the machine has one of its own.
 make_own_debian() {
-	# shellcheck disable=SC2016 # by the hook's shell
 	make_debian "$2" "$3" "$SUITE" "$1/root" "$4" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
 		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }

@@ -3,15 +3,10 @@
 #
 # Makes the Debian root and a kernel ready and holds them.
 
-# shellcheck source=selftests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source=scripts/kernel-tree.sh
 . "$CLONE/scripts/kernel-tree.sh"
-# shellcheck source=selftests/machine/kernel.sh
 . "$MACHINE/kernel.sh"
-# shellcheck source=selftests/machine/archive.sh
 . "$MACHINE/archive.sh"
-# shellcheck source=selftests/machine/arm64.sh
 . "$MACHINE/arm64.sh"
 
 SUITE=trixie
@@ -138,7 +133,6 @@ new_root() {
 }
 
 # Options of new_root: without manuals, for building; with the backports; for other suites.
-# shellcheck disable=SC2016 # by the hook's shell
 FOR_BUILDING=(--variant=minbase --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*'
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*'
 	--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf')
