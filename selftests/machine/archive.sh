@@ -158,10 +158,12 @@ archive_kernel() {
 	key=$(recipe source | cache_key)
 	source=${version%%~bpo*}
 	[[ -z $(archive_headers_of_rt "$release") ]] || source=$release
-	cache_entry "source-$source" "$key" make_archive_source
+	# shellcheck disable=SC2046 # no or one word
+	cache_entry "source-$source" "$key" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" \
+		$(archive_headers_of_rt "$release")
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		cache_entry "9p-$source" "$(recipe 9p | cache_key)" make_9p_source
+		cache_entry "9p-$source" "$(recipe 9p | cache_key)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
 		with_9p=$CACHE_ENTRY
 	fi
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" ${with_9p:+"${with_9p##*/}"} && recipe archive-tree; } | cache_key)
@@ -170,7 +172,7 @@ archive_kernel() {
 	[[ $arch != arm64 ]] || ready_arm64
 }
 
-# The next four get DIR, and the variables of archive_kernel.
+# This and make_archive_kernel get DIR, and the variables of archive_kernel.
 make_compilers() {
 	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
 	[[ $arch != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
@@ -180,14 +182,6 @@ make_compilers() {
 		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a'
 }
 
-make_archive_source() {
-	# shellcheck disable=SC2046 # several words
-	fill_by archive_source "$1" "download and unpack the source of $version" "source-$version" "$release" "$version" \
-		$(archive_headers_of_rt "$release")
-}
-
-make_9p_source() { fill_by archive_9p_source "$1" "download and unpack 9p of $version" "9p-$version" "$release" "$version"; }
-
 make_archive_kernel() {
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
@@ -195,9 +189,9 @@ make_archive_kernel() {
 	# shellcheck disable=SC2046 # several words
 	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
-	fill "$1/$entry" "download and prepare $entry" "kernel-$entry" \
+	fill "download and prepare $entry" "kernel-$entry" \
 		inside_compilers "$(declare -f archive_fetch "${PREPARE[@]}" archive_tree && declare -p rust_in_sections)" \
-		archive_tree "$release" "$arch" $files
+		archive_tree "$release" "$arch" $files "$1/$entry"
 }
 
 # whole_source SERIES: use the whole source of the newest kernel of that series, for the project's
@@ -208,23 +202,21 @@ whole_source() {
 	IFS=$'\t' read -r release version < <(awk -F '\t' -v OFS='\t' -v series="$1." '
 		$1 == "kernel" && index($2, series) == 1 && $4 == "amd64" { print $2, $6 }' "$ARCHIVE" | tail -n 1) ||
 		die "the Debian archive has no kernel of $1."
-	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" make_whole_source "$release" "$version"
+	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" \
+		fetch_source archive_whole_source "the source of $release" "source-$release" "$release" "$version"
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 }
 
-make_whole_source() { # RELEASE VERSION DIR
-	fill_by archive_whole_source "$3" "download and unpack the source of $1" "source-$1" "$1" "$2"
-	echo "$1" >"$3/version"
-}
-
-# fill_by FUNCTION DIR TEXT LOG RELEASE VERSION [PACKAGE]: fill DIR by one of the three functions for
-# sources below, which gets SERIES, and FILE and SHA256 of the source and of PACKAGE.
-fill_by() {
+# fetch_source FUNCTION TEXT LOG RELEASE VERSION [PACKAGE] DIR: fill DIR by one of the three functions
+# for sources below, which gets SERIES, and FILE and SHA256 of the source and of PACKAGE.
+fetch_source() {
 	local series files
-	series=$(series_of "$5")
-	files=$(archive_files "$6" "linux-source-$series" "${@:7}") || exit
+	series=$(series_of "$4")
+	files=$(archive_files "$5" "linux-source-$series" "${@:6:$#-6}") || exit
 	# shellcheck disable=SC2086 # several words
-	USER_EVENTS_SOURCE='' fill "$2" "$3" "$4" inside "$(declare -f archive_fetch archive_unpack "$1" own_selftests)" "$1" "$series" $files
+	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" inside "$(declare -f archive_fetch archive_unpack "$1" own_selftests)" \
+		"$1" "$series" $files "${!#}"
+	[[ $1 != archive_whole_source ]] || echo "$4" >"${!#}/version"
 }
 
 # in_compilers COMMAND..., inside_compilers TEXT COMMAND...: like in_root and inside, in the root

@@ -28,8 +28,8 @@ make_guest_arm64() { # DIR
 		--extract-hook='cd "$1/etc" && touch fstab shadow sudoers && echo "127.0.0.1 localhost" >hosts && ln -s ../proc/self/mounts mtab' \
 		--extract-hook='cd "$1/usr" && ln -s mawk bin/awk && ln -s ../bin/busybox sbin/poweroff' \
 		--extract-hook='cd "$1" && mkdir -p mnt opt srv media src build kernel usr/lib/modules && rm -rf etc/resolv.conf etc/hostname usr/share/doc usr/share/man usr/share/locale'
-	USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' fill "$1" "download the emulator of arm64" emulator-arm64 \
-		inside "$(declare -f arm64_emulator)" arm64_emulator
+	USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' fill "download the emulator of arm64" emulator-arm64 \
+		inside "$(declare -f arm64_emulator)" arm64_emulator "$1"
 }
 
 # arm64_emulator: inside the machine's root, put the emulator into /kernel. It has the same source

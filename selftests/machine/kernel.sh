@@ -66,8 +66,8 @@ newest_in_archive() {
 
 make_stock_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
-	fill "$1" "download, unpack and prepare the kernel" kernel-make \
-		inside "$(declare -f stock_kernel series_of "${PREPARE[@]}" && declare -p rust_in_sections)" stock_kernel "$VERSION"
+	fill "download, unpack and prepare the kernel" kernel-make \
+		inside "$(declare -f stock_kernel series_of "${PREPARE[@]}" && declare -p rust_in_sections)" stock_kernel "$VERSION" "$1"
 }
 
 # stock_kernel VERSION: inside the root, fill /kernel.

@@ -9,10 +9,11 @@
 # Set by the script that sources this.
 dir=
 
-# make_own_debian DIR TEXT LOG PACKAGES: make it in DIR/root, with manuals, and without an initial file
+# make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial file
 # system for each kernel: the machine has one of its own.
 make_own_debian() {
-	make_debian "$2" "$3" "$SUITE" "$1/root" "$4" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
+	say "Making a Debian of its own (once; three to five minutes)"
+	make_debian "$1" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
 		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }
 
@@ -21,11 +22,8 @@ make_own_debian() {
 containers_root() {
 	local key
 	key=$({ echo "$SUITE" && packages packages-containers && recipe containers; } | cache_key)
-	cache_entry containers "$key" make_containers_root
-}
-make_containers_root() { # DIR
-	say "Making the Debian that containers run in (once; some three minutes)"
-	make_own_debian "$1" "Debian $SUITE with systemd, podman and Docker" containers-root "$(packages packages-containers | paste -sd,)"
+	cache_entry containers "$key" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
+		"$(packages packages-containers | paste -sd,)"
 }
 
 # made_up_machine ROOT SCRIPT: run the function 'steps' of SCRIPT in a namespace with made-up /sys

@@ -147,10 +147,10 @@ make_debian() {
 	step "$1" "$LOGS/$2" new_root "${@:3}" || die "$1 could not be made: $WHY_NOT"
 }
 
-# fill DIR TEXT LOG COMMAND...: a step in which COMMAND runs inside the root, or a function inside
-# it, with the network and with DIR as /kernel.
+# fill TEXT LOG COMMAND... DIR: a step in which COMMAND, of in_root or inside, has the network, and DIR
+# as /kernel.
 fill() {
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "$2" "$LOGS/$3" "${@:4}" || die "failed to $2: $WHY_NOT"
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
 }
 
 make_root() { # DIR
