@@ -47,8 +47,7 @@ archive_kernels() {
 	export APT_CONFIG=/tmp/apt.conf
 	apt-get -qq update >&2
 	apt-cache pkgnames linux- >names
-	# If suites have the same package, the first suite counts. Lines are "NAME | VERSION | URI
-	# SUITE/main ARCH Packages".
+	# The first suite counts, in lines "NAME | VERSION | URI SUITE/main ARCH Packages".
 	pattern='^linux-headers-\(\(6\.12\|7\)\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
 	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
 		BEGIN { n = split(suites, of); for (i = 1; i <= n; i++) rank[of[i] "/main"] = i }
@@ -114,8 +113,7 @@ archive_image() {
 	esac
 }
 
-# archive_headers_of_rt RELEASE: print the package with headers that differ from the source's (see
-# configured_as).
+# archive_headers_of_rt RELEASE: print the package whose headers are not the source's.
 archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt-*}-common-rt"; }
 
 # archive_prune: remove kernels from the cache that left the archive.
@@ -194,8 +192,7 @@ make_archive_kernel() {
 		archive_tree "$release" "$arch" $files "$1/$entry"
 }
 
-# whole_source SERIES: use the whole source of the newest kernel of that series, for the project's
-# own kernels.
+# whole_source SERIES: use the whole source of its newest kernel, for the project's own kernels.
 whole_source() {
 	local release version
 	archive_list
@@ -207,8 +204,8 @@ whole_source() {
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 }
 
-# fetch_source FUNCTION TEXT LOG RELEASE VERSION [PACKAGE] DIR: fill DIR by one of the three functions
-# for sources below, which gets SERIES, and FILE and SHA256 of the source and of PACKAGE.
+# fetch_source FUNCTION TEXT LOG RELEASE VERSION [PACKAGE] DIR: fill DIR by one of the functions for
+# sources below, which gets SERIES, and FILE and SHA256 of the source and of PACKAGE.
 fetch_source() {
 	local series files
 	series=$(series_of "$4")
@@ -219,8 +216,7 @@ fetch_source() {
 	[[ $1 != archive_whole_source ]] || echo "$4" >"${!#}/version"
 }
 
-# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: like in_root and inside, in the root
-# with the kernel's compilers.
+# in_compilers, inside_compilers: like in_root and inside, in the root with the kernel's compilers.
 in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
 inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
 
@@ -256,8 +252,7 @@ archive_fetch() {
 	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
 }
 
-# archive_unpack SERIES FILE SHA256 DIR [ARGUMENT...]: inside a root, unpack into DIR a source, with
-# further arguments of tar.
+# archive_unpack SERIES FILE SHA256 DIR [ARGUMENT-OF-TAR...]: inside a root, unpack a source.
 archive_unpack() {
 	cd /tmp || return
 	archive_fetch "$2" "$3"
@@ -266,9 +261,8 @@ archive_unpack() {
 		tar -xC "$4" --strip-components=1 "${@:5}"
 }
 
-# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what
-# preparing a tree and the kernel's own selftests of user_events need, a sixth of the source; and
-# with other headers.
+# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with the sixth
+# of it that a tree and the kernel's own selftests need; and with other headers.
 archive_source() {
 	local left_out=() pattern
 	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \
@@ -312,7 +306,8 @@ archive_tree() {
 # debian_tree and the functions that it calls.
 PREPARE=(debian_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version)
 
-# debian_tree RELEASE ARCH: inside a root, fill /kernel from the packages in /tmp and /kernel/source.
+# debian_tree RELEASE ARCH: inside a root, fill /kernel from the packages in /tmp and
+# /kernel/source.
 debian_tree() {
 	local release=$1 arch=$2 make=(O=/kernel/tree) kdir deb cc
 	[[ $arch != arm64 ]] || make+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)

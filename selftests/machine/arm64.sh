@@ -6,8 +6,8 @@
 #                     machine's own root build against its libraries. qemu-system-aarch64: the
 #                     emulator, which runs in the latter root
 # In the machine's own root it is /mnt. The packages of root/ are unpacked and not installed, so
-# that none of its programs has to run here; make_guest_arm64 makes the files that their scripts would
-# have made and that are needed.
+# that none of its programs has to run here; make_guest_arm64 makes the files that their scripts
+# would have made and that are needed.
 
 # ready_arm64: make the entry if it is missing, and hold it.
 ready_arm64() {

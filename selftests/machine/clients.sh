@@ -15,8 +15,7 @@ DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4
 # The status of clients and dotnet if the registry cannot be reached, which is no failure.
 LEFT_OUT=75
 
-# clients: fill build/clients with the programs, from the cache or built now. Crates and programs are
-# separate entries: a change of the test program needs no registry.
+# clients: fill build/clients. A change of the test program needs no registry, by two entries.
 clients() {
 	local crates key
 	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)

@@ -12,9 +12,9 @@
 # An entry of the project's own has such a directory for each kernel that was built together, and
 #   edited/     the edited files of their source
 
-# once_a_day FILE LOG TEXT COMMAND...: make FILE of the output of COMMAND inside the root, of functions
-# in TEXT, unless it is younger than a day. COMMAND gets the former one. Returns 1 if that stays, also
-# because the archive does not answer.
+# once_a_day FILE LOG TEXT COMMAND...: make FILE of the output of COMMAND inside the root, of
+# functions in TEXT, unless it is younger than a day. COMMAND gets the former one. Returns 1 if that
+# stays, also because the archive does not answer.
 once_a_day() {
 	[[ ! -s $1 || -n $(find "$1" -mmin +1440) ]] || return
 	say "  asking the Debian archive for its kernels with Rust"
@@ -87,8 +87,7 @@ stock_kernel() {
 	debian_tree "$version" "${version##*-}"
 }
 
-# own_selftests O=DIR [OPTION...]: inside the root, in the kernel's source, build the kernel's own
-# selftests of user_events.
+# own_selftests O=DIR [OPTION...]: inside the root, build the kernel's own selftests.
 own_selftests() {
 	echo "== the kernel's own selftests"
 	make -s "$@" headers_install INSTALL_HDR_PATH=/tmp/headers
@@ -180,8 +179,7 @@ kernel_configure() {
 	return 1
 }
 
-# kernel_finish NAME: build the configured kernel, and install it as NAME; of User Mode Linux without
-# the modules.
+# kernel_finish NAME: build the configured kernel, and install it; User Mode Linux without modules.
 kernel_finish() {
 	local version modules image=bzImage
 	[[ " ${OPTIONS[*]} " != *' ARCH=um '* ]] || image=linux
@@ -216,8 +214,7 @@ kernel_keep_tree() {
 	mv "$tree" "/kernel/$1/tree"
 }
 
-# kernel_edit FILE EXPRESSION: replace a file of the source, for this kernel and its modules, by
-# sed's output, which must differ.
+# kernel_edit FILE EXPRESSION: replace a file of the source by sed's output, which must differ.
 kernel_edit() {
 	local copy=/kernel/edited/$1
 	mkdir -p "${copy%/*}"
@@ -264,17 +261,16 @@ small_kernels() {
 	fi
 }
 
-# debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options. The
-# kernel allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc and
-# rustc get the same options, and call the same functions.
+# debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options.
+# The kernel allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc
+# and rustc get the same options, and call the same functions.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
 	cd /kernel/source || return
 	[[ $2 != kasan || -n ${3:-} ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
 	kernel_start
-	# The unwinder of the small configuration is left out, as the sanitizer's configuration
-	# chooses one.
+	# The sanitizer's configuration chooses an unwinder.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
 	kernel_finish "$1${3:-}"

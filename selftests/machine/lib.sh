@@ -50,8 +50,7 @@ tock() {
 	[[ ! -t 1 ]] || printf '\r\e[K'
 }
 
-# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print the time that it took, or the
-# end of LOG, and return COMMAND's status.
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG.
 step() {
 	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2
@@ -98,8 +97,8 @@ sum() {
 	[[ $failed -eq 0 && $passed -gt 0 ]]
 }
 
-# read_sum FILE STATUS: set p and f to the last sum in FILE, of a command that ended with STATUS; that
-# it has no sum, or another failure, is one.
+# read_sum FILE STATUS: set p and f to the last sum in FILE, of a command that ended with STATUS;
+# that it has no sum, or another failure, is one.
 read_sum() {
 	read -r p f < <(sed -nE 's/^(  in all )?([0-9]*) passed, ([0-9]*) failed$/\2 \3/p' "$1" | tail -n 1) || p=0 f=0
 	[[ $f -gt 0 || ($2 -eq 0 && $p -gt 0) ]] || f=1
@@ -165,8 +164,7 @@ cache_entry() {
 	done
 }
 
-# unpacked KIND KEY DIR COMMAND...: copy an entry to DIR, unless that has it already. In a subshell,
-# which holds the entry only meanwhile.
+# unpacked KIND KEY DIR COMMAND...: copy an entry, held meanwhile only, to DIR, unless it is there.
 unpacked() (
 	[[ $(cat "$3.key" 2>/dev/null) != "$2" ]] || return 0
 	cache_entry "$1" "$2" "${@:4}" || exit

@@ -9,8 +9,8 @@
 # Set by the script that sources this.
 dir=
 
-# make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial file
-# system for each kernel: the machine has one of its own.
+# make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial
+# file system for each kernel: the machine has one of its own.
 make_own_debian() {
 	say "Making a Debian of its own (once; three to five minutes)"
 	make_debian "$1" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
@@ -26,8 +26,7 @@ containers_root() {
 		"$(packages packages-containers | paste -sd,)"
 }
 
-# made_up_machine ROOT SCRIPT: run the function 'steps' of SCRIPT in a namespace with made-up /sys
-# and /run, and with the programs of ROOT.
+# made_up_machine ROOT SCRIPT: run SCRIPT steps with the programs of ROOT and made-up /sys and /run.
 made_up_machine() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --ro-bind "$1" / --proc /proc --dev /dev --tmpfs /run \
 		--tmpfs /tmp --tmpfs /sys --dir /sys/kernel/tracing --dir /sys/module/user_events --ro-bind "$CLONE" /mnt \
@@ -45,8 +44,7 @@ in_debian() {
 # The kernel's command line.
 kernel_options='console=ttyS0 rw mitigations=off init_on_alloc=0 no_timer_check panic=-1'
 
-# make_initrd KERNEL: in that Debian, make an initial file system that mounts the root by 9p. The
-# necessary drivers are modules.
+# make_initrd KERNEL: in that Debian, make an initial file system that mounts the root by 9p.
 make_initrd() {
 	local version=$1 name count=0
 	mkdir -p /tmp/initrd/{bin,modules,proc,sys,dev,root} /steps/boot
@@ -71,9 +69,8 @@ make_initrd() {
 	(cd /tmp/initrd && find . | cpio -o -H newc --quiet) >/steps/boot/initrd
 }
 
-# make_disk KERNEL OPTIONS: in that Debian, make the disk of a machine with Secure Boot: the
-# firmware starts shim, signed by Microsoft, which starts GRUB, which starts the kernel, both signed
-# by Debian.
+# make_disk KERNEL OPTIONS: in that Debian, make a disk for Secure Boot: the firmware starts shim,
+# signed by Microsoft, which starts GRUB, which starts the kernel, both signed by Debian.
 make_disk() {
 	local disk=/steps/boot/disk
 	printf '%s\n' "linux /vmlinuz $2" 'initrd /initrd' boot >/tmp/grub.cfg
@@ -87,9 +84,8 @@ make_disk() {
 	mcopy -i "$disk" /steps/boot/initrd ::/initrd
 }
 
-# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with
-# KERNEL, and wait for its end. A file DIR/firmware has the variables of a firmware with Secure
-# Boot.
+# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root until
+# its end; with a file DIR/firmware by a firmware with these variables, with Secure Boot.
 emulate_debian() {
 	local root=/src/$1/root machine=q35,hpet=off start
 	if [[ -e $1/firmware ]]; then
@@ -126,8 +122,7 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: in the Debian that is not booted, install SCRIPT to run at boot, and to
-# power off at its end.
+# prepare_steps SCRIPT: install SCRIPT to run when that Debian boots, and to power off at its end.
 prepare_steps() {
 	local root=$dir/root
 	mkdir -p "$root/steps/programs"

@@ -50,8 +50,7 @@ in_root() { "$MACHINE/in-root" "$@"; }
 # inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
 inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
 
-# cargo_inside ARGUMENT...: run cargo inside the root, with the crates that Debian packages and no
-# network.
+# cargo_inside ARGUMENT...: run cargo inside the root, with the crates of Debian and no network.
 cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
 offline_cargo() {
 	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
@@ -63,8 +62,7 @@ offline_cargo() {
 	/usr/bin/cargo "$@"
 }
 
-# kernel_log COMMAND..., host_tools COMMAND...: run the program that judges a kernel's log, and the one
-# that does the rest, which are built with the selftests, or now.
+# kernel_log COMMAND..., host_tools COMMAND...: run these, built with the selftests, or now.
 kernel_log() { tool kernel-log "$@"; }
 host_tools() { tool host-tools "$@"; }
 tool() {
@@ -72,16 +70,14 @@ tool() {
 	in_root "/build/target/release/$1" "${@:2}"
 }
 
-# count_tap WHAT STATUS [may-skip]: count the results in the KTAP on standard input of a program
-# that ended with STATUS.
+# count_tap WHAT STATUS [may-skip]: count the KTAP on standard input, of a program's end by STATUS.
 count_tap() {
 	local p=0 f=1
 	read -r p f < <(host_tools tally tap "${@:2}") || true
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, and count their results.
-# BOOT.shown keeps their output.
+# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, with output in BOOT.shown.
 boot_tests() {
 	local status=0
 	mkdir -p build/boot
@@ -118,13 +114,12 @@ host_can_run() {
 		die "this host does not let its root, or a user's, make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
-# packages [LIST]: print the packages of LIST, by default those of the root beside the base system,
-# one a line, in apt's form.
+# packages [LIST]: print the packages of LIST, by default those of the root, in apt's form.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
-# new_root SUITE DIR PACKAGES OPTION...: make a root in namespaces of its own, like those of in-root,
-# with further options of mmdebstrap. It can be made again at any time, so that it needs no syncs.
-# Its sources.list has the mirror that it was made from, and its apt the options here.
+# new_root SUITE DIR PACKAGES OPTION...: make a root in namespaces of its own, like those of
+# in-root, with further options of mmdebstrap. It can be made again at any time, so that it needs no
+# syncs. Its sources.list has the mirror that it was made from, and its apt the options here.
 new_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
@@ -147,8 +142,7 @@ make_debian() {
 	step "$1" "$LOGS/$2" new_root "${@:3}" || die "$1 could not be made: $WHY_NOT"
 }
 
-# fill TEXT LOG COMMAND... DIR: a step in which COMMAND, of in_root or inside, has the network, and DIR
-# as /kernel.
+# fill TEXT LOG COMMAND... DIR: a step in which COMMAND, inside the root, has DIR as /kernel.
 fill() {
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
 }
