@@ -123,8 +123,8 @@ building() (
 
 # The cache has directories that are expensive to make. An entry is the directory KIND-KEY, where
 # KEY is a hash of everything that made it. It appears by rename when it is complete and is never
-# changed afterwards. A shared lock on locks/KIND-KEY is held while the entry is used, an exclusive
-# one while it is made or removed. Locks belong to open files, so they end with the last process
+# changed afterwards. A shared lock on locks/KIND-KEY is held while the entry is made or used, an
+# exclusive one while it is removed. Locks belong to open files, so they end with the last process
 # that inherited them, in any way.
 
 # cache_key: print a key of standard input.
@@ -136,32 +136,27 @@ recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/re
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
 # shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill.
 cache_entry() {
-	local kind=$1 name=$1-$2 fd
+	local kind=$1 name=$1-$2 fd making
 	shift 2
 	mkdir -p "$CACHE/locks"
 	CACHE=$(cd "$CACHE" && pwd)
 	CACHE_ENTRY=$CACHE/$name
 	exec {fd}>>"$CACHE/locks/$name"
-	while :; do
-		flock -n -s "$fd" || {
-			say "  another run is preparing $name: waiting for it"
-			flock -s "$fd"
-		}
-		[[ ! -d $CACHE_ENTRY ]] || return 0
-		# Does not wait for the exclusive lock: users of an entry that another run has made
-		# by then may hold theirs for long. Of two shells that try at once one succeeds, as
-		# both drop their lock for the try.
-		flock -n -x "$fd" || {
-			pause 0.5
-			continue
-		}
-		[[ ! -d $CACHE_ENTRY ]] || continue
+	flock -s "$fd"
+	[[ ! -d $CACHE_ENTRY ]] || return 0
+	exec {making}>>"$CACHE/locks/making-$name"
+	flock -n "$making" || {
+		say "  another run is preparing $name: waiting for it"
+		flock "$making"
+	}
+	if [[ ! -d $CACHE_ENTRY ]]; then
 		rm -rf --one-file-system "$CACHE/new-$name"
 		mkdir -m 755 "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
 		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
-		cache_prune "$kind" "$name"
-	done
+	fi
+	exec {making}>&-
+	cache_prune "$kind" "$name"
 }
 
 # unpacked KIND KEY DIR COMMAND...: copy an entry, held meanwhile only, to DIR, unless it is there.
