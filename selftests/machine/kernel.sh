@@ -32,12 +32,6 @@ once_a_day() {
 	return 1
 }
 
-# newest_kernel KEY: set VERSION to the newest stock kernel of the archive.
-newest_kernel() {
-	once_a_day "$CACHE/newest-kernel-$1" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
-	VERSION=$(cat "$CACHE/newest-kernel-$1")
-}
-
 # newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that
 # was built with Rust and has all packages: image, modules, headers and source.
 newest_in_archive() {

@@ -122,9 +122,11 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: install SCRIPT to run when that Debian boots, and to power off at its end.
+# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and powers
+# off at its end.
 prepare_steps() {
 	local root=$dir/root
+	step "copy that Debian" "$dir/copy.log" cp -a "$CACHE_ENTRY/root" "$dir/"
 	mkdir -p "$root/steps/programs"
 	cp "$MACHINE/$1" "$root/steps/steps"
 	cp "$MACHINE/steps.sh" "$root/steps/"

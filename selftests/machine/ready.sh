@@ -22,7 +22,8 @@ ready() {
 	ready_root
 	key=${USER_EVENTS_ROOT##*/root-}
 	export USER_EVENTS_GUEST=
-	newest_kernel "$key"
+	once_a_day "$CACHE/newest-kernel-$key" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
+	VERSION=$(cat "$CACHE/newest-kernel-$key")
 	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
 		archive_kernel "$1"
 		return
