@@ -34,10 +34,9 @@ archive_kernels() {
 	local release flavour arch version compilers rustc cc image
 	declare -A asked=() rustc_of=()
 	cd /tmp || return
-	cat >before
-	while IFS=$'\t' read -r _ _ _ _ arch version _ rustc cc; do
-		asked[$version/$arch]=$rustc$'\t'$cc
-	done < <(grep '^kernel' before)
+	while IFS=$'\t' read -r name _ _ _ arch version _ rustc cc; do
+		[[ $name != kernel ]] || asked[$version/$arch]=$rustc$'\t'$cc
+	done
 
 	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
 	# A suite's Valid-Until may have passed.
