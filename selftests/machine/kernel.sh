@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # of scripts/kernel-tree.sh
+# shellcheck disable=SC2153,SC2154 # of ready.sh and scripts/kernel-tree.sh
 #
 # The kernels: Debian's newest stock kernel, and the project's own. Sourced by ready.sh. A kernel's
 # entry in the cache has
