@@ -2,10 +2,10 @@
 # shellcheck shell=bash
 #
 # A Debian of its own in a copy below $dir, booted with systemd, that runs the parts of a script:
-# shared by install and containers. Sourced after ready.sh. /steps in its root has the script, and
+# shared by install and containers. /steps in its root has the script, and
 # the results for the host: PART.tap, PART.status.
 
-: "${MACHINE:?}" "${CLONE:?}"
+. "$(dirname "${BASH_SOURCE[0]}")/ready.sh"
 # Set by the script that sources this.
 dir=
 
