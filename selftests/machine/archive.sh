@@ -120,12 +120,9 @@ archive_prune() {
 	local path name left
 	for path in "$CACHE"/{,new-}{debian,source,9p}-*; do
 		[[ -d $path ]] || continue
-		name=${path##*/}
-		left=${name#new-}
-		left=${left#*-}
-		left=${left%-*}
-		left=${left%-linked}
-		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "${name#new-}"
+		name=${path##*/} name=${name#new-}
+		left=$(sed 's/^[^-]*-\(.*\)-[^-]*$/\1/;s/-linked$//' <<<"$name")
+		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "$name"
 	done
 }
 
