@@ -34,8 +34,7 @@ static int usage(void)
 	      "                               a consumer is attached, until a signal comes\n"
 	      "       tenant delete NAME      delete an event\n"
 	      "       tenant exhaust NAME     register NAME0, NAME1, ... until that fails\n"
-	      "       tenant guess            write with indices that this file has not been given\n"
-	      "       tenant flood WHAT N     write an event of one u32 N times when a consumer attaches\n",
+	      "       tenant guess            write with indices that this file has not been given\n",
 	      stderr);
 	return 2;
 }
@@ -142,24 +141,6 @@ static int guess(int fd)
 	return 0;
 }
 
-static int flood(int fd, __u32 index, unsigned long times)
-{
-	unsigned long recorded = 0, refused = 0;
-
-	while (!is_enabled())
-		pause_ms(1);
-	while (times--) {
-		if (write_record(fd, index, 0) >= 0)
-			recorded++;
-		else if (errno == EDQUOT)
-			refused++;
-		else
-			return said("write", 1);
-	}
-	printf("recorded %lu, EDQUOT %lu\n", recorded, refused);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "", *what = argc > 2 ? argv[2] : NULL;
@@ -182,8 +163,6 @@ int main(int argc, char **argv)
 	said("register", 0);
 	if (argc > 3 && !strcmp(command, "serve"))
 		return serve(fd, index, strtoul(argv[3], NULL, 0));
-	if (argc > 3 && !strcmp(command, "flood"))
-		return flood(fd, index, strtoul(argv[3], NULL, 0));
 	unregister(fd, 0);
 	return strcmp(command, "register") ? usage() : 0;
 }

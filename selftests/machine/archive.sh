@@ -21,25 +21,10 @@
 #   package NAME VERSION FILE SHA256
 # and - for a missing value.
 archive_list() {
-	local new
 	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
-	[[ ! -s $ARCHIVE || -n $(find "$ARCHIVE" -mmin +1440) ]] || return 0
-	say "  asking the Debian archive for its kernels with Rust"
-	touch -a "$ARCHIVE"
-	new=$(mktemp "$LOGS/archive.XXXXXX")
 	# shellcheck disable=SC2153 # of ready.sh
-	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels archive_image archive_headers_of_rt)" archive_kernels "$SUITE" \
-		<"$ARCHIVE" >"$new" 2>"$LOGS/archive"; then
-		mv "$new" "$ARCHIVE"
+	! once_a_day "$ARCHIVE" archive "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" ||
 		archive_prune
-		return
-	fi
-	rm "$new"
-	[[ -s $ARCHIVE ]] || {
-		tail -n 20 "$LOGS/archive" >&2
-		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
-	}
-	say "  the archive does not answer: staying with what it had before"
 }
 
 # archive_kernels SUITE: inside the root of SUITE, print the list of all kernels of 6.12 and 7.x
@@ -49,10 +34,9 @@ archive_kernels() {
 	local release flavour arch version compilers rustc cc image
 	declare -A asked=() rustc_of=()
 	cd /tmp || return
-	cat >before
-	while IFS=$'\t' read -r _ _ _ _ arch version _ rustc cc; do
-		asked[$version/$arch]=$rustc$'\t'$cc
-	done < <(grep '^kernel' before)
+	while IFS=$'\t' read -r name _ _ _ arch version _ rustc cc; do
+		[[ $name != kernel ]] || asked[$version/$arch]=$rustc$'\t'$cc
+	done
 
 	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
 	# A suite's Valid-Until may have passed.
@@ -62,8 +46,7 @@ archive_kernels() {
 	export APT_CONFIG=/tmp/apt.conf
 	apt-get -qq update >&2
 	apt-cache pkgnames linux- >names
-	# If suites have the same package, the first suite counts. Lines are "NAME | VERSION | URI
-	# SUITE/main ARCH Packages".
+	# The first suite counts, in lines "NAME | VERSION | URI SUITE/main ARCH Packages".
 	pattern='^linux-headers-\(\(6\.12\|7\)\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
 	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
 		BEGIN { n = split(suites, of); for (i = 1; i <= n; i++) rank[of[i] "/main"] = i }
@@ -109,7 +92,7 @@ archive_kernels() {
 		[[ $rustc == - ]] ||
 			printf '%s\n' "$package:$arch=$version" $(printf "%s:$arch=$version " $image) \
 				$(printf "%s=$version " $(archive_headers_of_rt "$release")) \
-				"linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")=$version" >>wanted
+				"linux-source-$(series_of "$release")=$version" >>wanted
 	done <found
 	sort -u wanted | xargs apt-cache show | awk '
 		/^Package:/ { name = $2 }
@@ -117,6 +100,9 @@ archive_kernels() {
 		/^Filename:/ { file = $2 }
 		/^SHA256:/ { printf "package\t%s\t%s\t%s\t%s\n", name, version, file, $2 }' | sort -u
 }
+
+# series_of RELEASE: print its series, such as 7.3.
+series_of() { grep -o '^[0-9]*\.[0-9]*' <<<"$1"; }
 
 # archive_image RELEASE: print the packages of the kernel and its modules.
 archive_image() {
@@ -126,8 +112,7 @@ archive_image() {
 	esac
 }
 
-# archive_headers_of_rt RELEASE: print the package with headers that differ from the source's (see
-# configured_as).
+# archive_headers_of_rt RELEASE: print the package whose headers are not the source's.
 archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt-*}-common-rt"; }
 
 # archive_prune: remove kernels from the cache that left the archive.
@@ -135,19 +120,19 @@ archive_prune() {
 	local path name left
 	for path in "$CACHE"/{,new-}{debian,source,9p}-*; do
 		[[ -d $path ]] || continue
-		name=${path##*/}
-		left=${name#new-}
-		left=${left#*-}
-		left=${left%-*}
-		left=${left%-linked}
-		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "${name#new-}"
+		name=${path##*/} name=${name#new-}
+		left=$(sed 's/^[^-]*-\(.*\)-[^-]*$/\1/;s/-linked$//' <<<"$name")
+		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "$name"
 	done
 }
 
-# archive_package NAME VERSION: print its file in the archive, and the SHA-256.
-archive_package() {
-	awk -F '\t' -v name="$1" -v version="$2" '$1 == "package" && $2 == name && $3 == version { print $4, $5; found = 1; exit }
-		END { exit !found }' "$ARCHIVE"
+# archive_files VERSION PACKAGE...: print each one's file in the archive, and its SHA-256.
+archive_files() {
+	local name
+	for name in "${@:2}"; do
+		awk -F '\t' -v name="$name" -v version="$1" '$1 == "package" && $2 == name && $3 == version { print $4, $5; found = 1; exit }
+			END { exit !found }' "$ARCHIVE" || die "the archive has no $name, $1."
+	done
 }
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
@@ -167,10 +152,12 @@ archive_kernel() {
 	key=$(recipe source | cache_key)
 	source=${version%%~bpo*}
 	[[ -z $(archive_headers_of_rt "$release") ]] || source=$release
-	cache_entry "source-$source" "$key" make_archive_source
+	# shellcheck disable=SC2046 # no or one word
+	cache_entry "source-$source" "$key" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" \
+		$(archive_headers_of_rt "$release")
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		cache_entry "9p-$source" "$(recipe 9p | cache_key)" make_9p_source
+		cache_entry "9p-$source" "$(recipe 9p | cache_key)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
 		with_9p=$CACHE_ENTRY
 	fi
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" ${with_9p:+"${with_9p##*/}"} && recipe archive-tree; } | cache_key)
@@ -179,86 +166,53 @@ archive_kernel() {
 	[[ $arch != arm64 ]] || ready_arm64
 }
 
-# The next four get DIR, and the variables of archive_kernel.
+# This and make_archive_kernel get DIR, and the variables of archive_kernel.
 make_compilers() {
+	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
+	[[ $arch != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
 	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	step "the compilers of Debian $compilers" "$LOGS/compilers-$compilers-$arch" compilers_root "$compilers" "$arch" "$1" ||
-		die "the root could not be made: the log above says why."
-}
-
-make_archive_source() {
-	local series name
-	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")
-	files=$(for name in "linux-source-$series" $(archive_headers_of_rt "$release"); do archive_package "$name" "$version" || exit; done) ||
-		die "the archive has no source of $release, $version."
-	chmod 755 "$1"
-	# shellcheck disable=SC2086 # two words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
-		step "download and unpack the source of $version" "$LOGS/source-$version" \
-		inside "$(declare -f archive_fetch archive_unpack archive_source)" archive_source "$series" $files ||
-		die "the source of $version could not be had: the log above says why."
-}
-
-# whole_source SERIES: use the whole source of the newest kernel of that series, for the project's
-# own kernels.
-whole_source() {
-	local release='' version other files
-	archive_list
-	while IFS=$'\t' read -r _ other _ _ _ version _; do
-		[[ $other != "$1".*-amd64 || $other == *-@(cloud|rt)-amd64 ]] || release=$other files=$(archive_package "linux-source-$1" "$version")
-	done < <(grep ^kernel "$ARCHIVE")
-	[[ -n $release ]] || die "the Debian archive has no kernel of $1."
-	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" make_whole_source "$1" "$release"
-	export USER_EVENTS_SOURCE=$CACHE_ENTRY
-}
-
-make_whole_source() { # SERIES RELEASE DIR
-	chmod 755 "$3"
-	# shellcheck disable=SC2086 # two words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$3 \
-		step "download and unpack the source of $2" "$LOGS/source-$2" \
-		inside "$(declare -f archive_fetch archive_unpack archive_whole_source own_selftests)" archive_whole_source "$1" $files ||
-		die "the source of $2 could not be had: the log above says why."
-	echo "$2" >"$3/version"
-}
-
-# archive_whole_source SERIES FILE SHA256: inside the root, fill /kernel.
-archive_whole_source() {
-	archive_unpack "$@" /kernel/source
-	cd /kernel/source || return
-	own_selftests O=/tmp/tree
-}
-
-make_9p_source() {
-	local series
-	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")
-	files=$(archive_package "linux-source-$series" "$version") || die "the archive has no source of $release, $version."
-	# shellcheck disable=SC2086 # two words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
-		step "download and unpack 9p of $version" "$LOGS/9p-$version" \
-		inside "$(declare -f archive_fetch archive_unpack)" archive_unpack "$series" $files /kernel "linux-source-$series"/{net,fs}/9p ||
-		die "9p of $version could not be had: the log above says why."
+	# Only what preparing a tree and building a module need, without what these do not read.
+	make_debian "the compilers of Debian $compilers" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
+		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a'
 }
 
 make_archive_kernel() {
-	local package
-	files=$(for package in "linux-headers-$release" $(archive_image "$release"); do archive_package "$package" "$version"; done) ||
-		die "the archive's $suite has not all packages of $release, $version."
-	chmod 755 "$1"
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
 	[[ -z $with_9p ]] || cp -r "$with_9p" "$1/$entry/9p"
+	# shellcheck disable=SC2046 # several words
+	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$entry step "download and prepare $entry" "$LOGS/kernel-$entry" \
-		inside_compilers "$(declare -f archive_fetch archive_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version &&
-			declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
-		die "the tree of $entry could not be prepared: the log above says why."
+	fill "download and prepare $entry" "kernel-$entry" \
+		inside_compilers "$(declare -f archive_fetch "${PREPARE[@]}" archive_tree && declare -p rust_in_sections)" \
+		archive_tree "$release" "$arch" $files "$1/$entry"
 }
 
-# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: like in_root and inside, in the root
-# with the kernel's compilers.
+# whole_source SERIES: use the whole source of its newest kernel, for the project's own kernels.
+whole_source() {
+	local release version
+	archive_list
+	IFS=$'\t' read -r release version < <(awk -F '\t' -v OFS='\t' -v series="$1." '
+		$1 == "kernel" && index($2, series) == 1 && $4 == "amd64" { print $2, $6 }' "$ARCHIVE" | tail -n 1) ||
+		die "the Debian archive has no kernel of $1."
+	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" \
+		fetch_source archive_whole_source "the source of $release" "source-$release" "$release" "$version"
+	export USER_EVENTS_SOURCE=$CACHE_ENTRY
+}
+
+# fetch_source FUNCTION TEXT LOG RELEASE VERSION [PACKAGE] DIR: fill DIR by one of the functions for
+# sources below, which gets SERIES, and FILE and SHA256 of the source and of PACKAGE.
+fetch_source() {
+	local series files
+	series=$(series_of "$4")
+	files=$(archive_files "$5" "linux-source-$series" "${@:6:$#-6}") || exit
+	# shellcheck disable=SC2086 # several words
+	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" inside "$(declare -f archive_fetch archive_unpack "$1" own_selftests)" \
+		"$1" "$series" $files "${!#}"
+	[[ $1 != archive_whole_source ]] || echo "$4" >"${!#}/version"
+}
+
+# in_compilers, inside_compilers: like in_root and inside, in the root with the kernel's compilers.
 in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
 inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
 
@@ -287,23 +241,6 @@ make_module() {
 	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
-# compilers_root SUITE ARCH DIR: like debian_root, with only what preparing a tree for ARCH and
-# building a module need, without the parts of packages that these do not read.
-compilers_root() {
-	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
-	local apt=('APT::Sandbox::User "root"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
-	[[ $2 != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
-	# shellcheck disable=SC2016 # by the hook's shell
-	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=minbase --format=directory --include="$packages" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
-		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a' \
-		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
-		"$1" "$3" ${MIRROR:+"$MIRROR"}
-}
-
 # archive_fetch FILE SHA256: inside a root, download a file of the archive into this directory.
 archive_fetch() {
 	local uri
@@ -311,8 +248,7 @@ archive_fetch() {
 	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
 }
 
-# archive_unpack SERIES FILE SHA256 DIR [ARGUMENT...]: inside a root, unpack into DIR a source, with
-# further arguments of tar.
+# archive_unpack SERIES FILE SHA256 DIR [ARGUMENT-OF-TAR...]: inside a root, unpack a source.
 archive_unpack() {
 	cd /tmp || return
 	archive_fetch "$2" "$3"
@@ -321,9 +257,8 @@ archive_unpack() {
 		tar -xC "$4" --strip-components=1 "${@:5}"
 }
 
-# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what
-# preparing a tree and the kernel's own selftests of user_events need, a sixth of the source; and
-# with other headers.
+# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with the sixth
+# of it that a tree and the kernel's own selftests need; and with other headers.
 archive_source() {
 	local left_out=() pattern
 	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \
@@ -338,10 +273,19 @@ archive_source() {
 	}
 }
 
+# archive_whole_source SERIES FILE SHA256: inside the root, fill /kernel.
+archive_whole_source() {
+	archive_unpack "$@" /kernel/source
+	cd /kernel/source || return
+	own_selftests O=/tmp/tree
+}
+
+# archive_9p_source SERIES FILE SHA256
+archive_9p_source() { archive_unpack "$@" /kernel "linux-source-$1"/{net,fs}/9p; }
+
 # archive_tree RELEASE ARCH [FILE SHA256]...: inside the root of its compilers, fill /kernel.
 archive_tree() {
-	local release=$1 arch=$2 make=(O=/kernel/tree) kdir deb cc
-	[[ $arch != arm64 ]] || make+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+	local release=$1 arch=$2
 	shift 2
 	echo "== download"
 	cd /tmp || return
@@ -349,7 +293,20 @@ archive_tree() {
 		archive_fetch "$1" "$2"
 		shift 2
 	done
+	debian_tree "$release" "$arch"
+	[[ -e /kernel/linked ]] || find /kernel/tree/rust -name '*.o' -delete
+	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
+	find /kernel/tree/tools -name '*.o' -delete
+}
 
+# debian_tree and the functions that it calls.
+PREPARE=(debian_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version)
+
+# debian_tree RELEASE ARCH: inside a root, fill /kernel from the packages in /tmp and
+# /kernel/source.
+debian_tree() {
+	local release=$1 arch=$2 make=(O=/kernel/tree) kdir deb cc
+	[[ $arch != arm64 ]] || make+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
 	echo "== unpack"
 	mkdir /kernel/stock /kernel/tree
 	for deb in ./*.deb; do
@@ -378,13 +335,10 @@ archive_tree() {
 	fi
 	if has_our_rust; then
 		make -j"$(nproc)" "${make[@]}" modules_prepare
-		find /kernel/tree/rust -name '*.o' -delete
 	else
 		make -j"$(nproc)" "${make[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
 		touch /kernel/linked
 	fi
-	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
-	find /kernel/tree/tools -name '*.o' -delete
 	cp "$kdir/Module.symvers" /kernel/tree/
 	cp "$kdir/include/config/kernel.release" /kernel/tree/include/config/
 	cp "$kdir/include/generated/utsrelease.h" /kernel/tree/include/generated/

@@ -6,8 +6,8 @@
 #                     machine's own root build against its libraries. qemu-system-aarch64: the
 #                     emulator, which runs in the latter root
 # In the machine's own root it is /mnt. The packages of root/ are unpacked and not installed, so
-# that none of its programs has to run here; arm64_root makes the files that their scripts would
-# have made and that are needed.
+# that none of its programs has to run here; make_guest_arm64 makes the files that their scripts
+# would have made and that are needed.
 
 # ready_arm64: make the entry if it is missing, and hold it.
 ready_arm64() {
@@ -19,30 +19,17 @@ ready_arm64() {
 
 make_guest_arm64() { # DIR
 	say "Making a machine for arm64 (once; about two minutes)"
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
 	mkdir "$1/root"
-	step "Debian $SUITE for arm64" "$LOGS/guest-arm64" arm64_root "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" ||
-		die "Debian's root for arm64 could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' USER_EVENTS_KERNEL=$1 \
-		step "download the emulator of arm64" "$LOGS/emulator-arm64" inside "$(declare -f arm64_emulator)" arm64_emulator ||
-		die "the emulator of arm64 could not be had: the log above says why."
-}
-
-# arm64_root SUITE DIR PACKAGES: make the root in namespaces of its own, as debian_root does.
-arm64_root() {
-	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Languages "none"')
-	# shellcheck disable=SC2016 # by the hooks' shell
-	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=extract --format=directory --architectures=arm64,armhf --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
-		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$1 main\$/&\ndeb [ arch=arm64 \2 ] \3$1-backports main/p' \"\$1/etc/apt/sources.list\"" \
+	make_debian "Debian $SUITE for arm64" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
+		--variant=extract --architectures=arm64,armhf --aptopt='Acquire::Languages "none"' \
+		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$SUITE main\$/&\ndeb [ arch=arm64 \2 ] \3$SUITE-backports main/p' \"\$1/etc/apt/sources.list\"" \
 		--setup-hook='cd "$1" && for dir in bin lib sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
 		--extract-hook='cd "$1" && cp usr/share/base-passwd/passwd.master etc/passwd && cp usr/share/base-passwd/group.master etc/group' \
 		--extract-hook='cd "$1/etc" && touch fstab shadow sudoers && echo "127.0.0.1 localhost" >hosts && ln -s ../proc/self/mounts mtab' \
 		--extract-hook='cd "$1/usr" && ln -s mawk bin/awk && ln -s ../bin/busybox sbin/poweroff' \
-		--extract-hook='cd "$1" && mkdir -p mnt opt srv media src build kernel usr/lib/modules && rm -rf etc/resolv.conf etc/hostname usr/share/doc usr/share/man usr/share/locale' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+		--extract-hook='cd "$1" && mkdir -p mnt opt srv media src build kernel usr/lib/modules && rm -rf etc/resolv.conf etc/hostname usr/share/doc usr/share/man usr/share/locale'
+	USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' fill "download the emulator of arm64" emulator-arm64 \
+		inside "$(declare -f arm64_emulator)" arm64_emulator "$1"
 }
 
 # arm64_emulator: inside the machine's root, put the emulator into /kernel. It has the same source

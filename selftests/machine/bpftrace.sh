@@ -28,20 +28,9 @@ make_bpftrace() { # DIR
 	local log=$LOGS/bpftrace-$NEXT_SUITE
 	say "  fetching the bpftrace of Debian $NEXT_SUITE (once)"
 	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	bpftrace_root "$NEXT_SUITE" "$1" "$(packages packages-bpftrace | paste -sd,)" >"$log" 2>&1 ||
-		die "the tests with the bpftrace of Debian $NEXT_SUITE are left out, as the archive does not give it ($log says why): check the network, or name another mirror with MIRROR=..."
-}
-
-# bpftrace_root SUITE DIR PACKAGES: make the root in namespaces of its own, as debian_root does.
-bpftrace_root() {
-	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
-	# shellcheck disable=SC2016 # by the hooks' shell
-	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=extract --format=directory --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+	new_root "$NEXT_SUITE" "$1" "$(packages packages-bpftrace | paste -sd,)" --variant=extract "${OF_OTHERS[@]}" \
 		--setup-hook='cd "$1" && for dir in bin lib lib64 sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
 		--extract-hook='cd "$1" && mkdir -p dev proc sys tmp src build usr/lib/modules && rm -rf usr/share/doc usr/share/man usr/share/locale' \
-		--extract-hook='chroot "$1" bpftrace --version' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+		--extract-hook='chroot "$1" bpftrace --version' >"$log" 2>&1 ||
+		die "the tests with the bpftrace of Debian $NEXT_SUITE are left out, as the archive does not give it ($log says why): check the network, or name another mirror with MIRROR=..."
 }

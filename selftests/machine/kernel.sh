@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # of scripts/kernel-tree.sh
+# shellcheck disable=SC2153,SC2154 # of ready.sh and scripts/kernel-tree.sh
 #
 # The kernels: Debian's newest stock kernel, and the project's own. Sourced by ready.sh. A kernel's
 # entry in the cache has
@@ -12,25 +12,24 @@
 # An entry of the project's own has such a directory for each kernel that was built together, and
 #   edited/     the edited files of their source
 
-# newest_kernel KEY: set VERSION to the newest stock kernel of the archive, which is looked up once
-# a day.
-newest_kernel() {
-	local stamp=$CACHE/newest-kernel-$1 found
-	VERSION=$(cat "$stamp" 2>/dev/null || true)
-	if [[ -n $VERSION && -z $(find "$stamp" -mmin +1440) ]]; then
+# once_a_day FILE LOG TEXT COMMAND...: make FILE of the output of COMMAND inside the root, of
+# functions in TEXT, unless it is younger than a day. COMMAND gets the former one. Returns 1 if that
+# stays, also because the archive does not answer.
+once_a_day() {
+	[[ ! -s $1 || -n $(find "$1" -mmin +1440) ]] || return
+	say "  asking the Debian archive for its kernels with Rust"
+	touch -a "$1"
+	if NETWORK=1 USER_EVENTS_KERNEL='' inside "${@:3}" <"$1" >"$1.$$" 2>"$LOGS/$2"; then
+		mv "$1.$$" "$1"
 		return
 	fi
-	say "  asking the Debian archive for its newest kernel with Rust"
-	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f newest_in_archive)" newest_in_archive 2>"$LOGS/kernel-newest"); then
-		VERSION=$found
-		echo "$VERSION" >"$stamp.$$"
-		mv "$stamp.$$" "$stamp"
-	elif [[ -n $VERSION ]]; then
-		say "  the archive does not answer: staying with $VERSION"
-	else
-		tail -n 20 "$LOGS/kernel-newest" >&2
-		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
-	fi
+	rm "$1.$$"
+	[[ -s $1 ]] || {
+		tail -n 20 "$LOGS/$2" >&2
+		die "the Debian archive does not say which kernels it has: $WHY_NOT"
+	}
+	say "  the archive does not answer: staying with what it had before"
+	return 1
 }
 
 # newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that
@@ -43,7 +42,7 @@ newest_in_archive() {
 	apt-cache pkgnames linux- >names
 	while read -r version; do
 		if ! has "linux-binary-unsigned-$version-amd64" || ! has "linux-modules-$version-amd64" ||
-			! has "linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")"; then
+			! has "linux-source-$(series_of "$version")"; then
 			continue
 		fi
 		rm -f ./*.deb
@@ -61,16 +60,14 @@ newest_in_archive() {
 
 make_stock_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
-	chmod 755 "$1"
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
-		inside "$(declare -f stock_kernel own_selftests)" stock_kernel "$VERSION" ||
-		die "the kernel tree could not be prepared: the log above says why."
+	fill "download, unpack and prepare the kernel" kernel-make \
+		inside "$(declare -f stock_kernel series_of "${PREPARE[@]}" && declare -p rust_in_sections)" stock_kernel "$VERSION" "$1"
 }
 
 # stock_kernel VERSION: inside the root, fill /kernel.
 stock_kernel() {
-	local version=$1 series release package deb headers
-	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")
+	local version=$1 series release package
+	series=$(series_of "$version")
 	echo "== download"
 	cd /tmp || return
 	apt-get -qq update
@@ -78,42 +75,13 @@ stock_kernel() {
 	for package in "linux-headers-$version" "linux-binary-unsigned-$version" "linux-modules-$version" "linux-source-$series"; do
 		apt-get -qq download "$package=$release"
 	done
-
-	echo "== unpack"
-	mkdir /kernel/stock /kernel/tree
-	for deb in linux-headers-* linux-binary-* linux-modules-*; do
-		dpkg-deb -x "$deb" /kernel/stock
-	done
-	depmod -b /kernel/stock/usr "$version" 2>/dev/null || depmod -b /kernel/stock "$version"
 	dpkg-deb --fsys-tarfile linux-source-* | tar -xO "./usr/src/linux-source-$series.tar.xz" | xz -dc -T0 | tar -xC /kernel
 	mv "/kernel/linux-source-$series" /kernel/source
-	rm -f ./*.deb
-
-	echo "== prepare"
-	headers=/kernel/stock/usr/src/linux-headers-$version
-	cp "$headers/.config" /kernel/tree/.config
-	cd /kernel/source || return
-	make -s O=/kernel/tree olddefconfig
-	# Options that may differ: the spelling of tools' versions, and keys that only Debian's
-	# builders have.
-	options() { grep -E '^(# )?CONFIG_' "$1" | grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY)'; }
-	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
-		grep -qx CONFIG_RUST=y /kernel/tree/.config ||
-			echo "the root's tools dropped CONFIG_RUST from the stock configuration: run 'make rustavailable' in the tree to see why"
-		echo "the configuration differs from the stock kernel's as shown above"
-		return 1
-	fi
-	make -j"$(nproc)" O=/kernel/tree modules_prepare
-	cp "$headers/Module.symvers" /kernel/tree/
-	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
-	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
-
-	own_selftests O=/kernel/tree
-	echo "$version" >/kernel/version
+	rm linux-source-*
+	debian_tree "$version" "${version##*-}"
 }
 
-# own_selftests O=DIR [OPTION...]: inside the root, in the kernel's source, build the kernel's own
-# selftests of user_events.
+# own_selftests O=DIR [OPTION...]: inside the root, build the kernel's own selftests.
 own_selftests() {
 	echo "== the kernel's own selftests"
 	make -s "$@" headers_install INSTALL_HDR_PATH=/tmp/headers
@@ -148,7 +116,7 @@ own_kernel() {
 		kind=stable-$kind names=("${names[@]/%/-6.12}") recipe+=(-6.12)
 		whole_source 6.12
 	fi
-	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}" &&
+	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit kernel_start kernel_pair "${recipe[0]}" &&
 		declare -p rust_in_sections)
 	key=$({
 		basename "$USER_EVENTS_ROOT"
@@ -165,7 +133,6 @@ own_kernel() {
 make_own_kernel() {
 	local name
 	say "$title"
-	chmod 755 "$1"
 	# Mount points of in-root for the files shared with the stock kernel.
 	for name in . "${names[@]}"; do
 		mkdir -p "$1/$name/"{source,selftests}
@@ -206,18 +173,23 @@ kernel_configure() {
 	return 1
 }
 
-# kernel_finish NAME: build the configured kernel, and install it as NAME.
+# kernel_finish NAME: build the configured kernel, and install it; User Mode Linux without modules.
 kernel_finish() {
-	local version modules
+	local version modules image=bzImage
+	[[ " ${OPTIONS[*]} " != *' ARCH=um '* ]] || image=linux
 	echo "== build $1"
-	kernel_make bzImage modules
+	kernel_make "$image" modules
 	version=$(kernel_make -s kernelrelease)
 	modules=/kernel/$1/stock/usr/lib/modules/$version
 	mkdir -p "$modules"
-	kernel_make -s modules_install INSTALL_MOD_PATH="/kernel/$1/stock/usr" DEPMOD=true
-	rm -f "$modules/build"
-	depmod -b "/kernel/$1/stock/usr" "$version"
-	cp /kernel/tree/arch/x86/boot/bzImage "$modules/vmlinuz.unsigned"
+	if [[ $image == linux ]]; then
+		strip -o "$modules/linux" /kernel/tree/linux
+	else
+		kernel_make -s modules_install INSTALL_MOD_PATH="/kernel/$1/stock/usr" DEPMOD=true
+		rm -f "$modules/build"
+		depmod -b "/kernel/$1/stock/usr" "$version"
+		cp /kernel/tree/arch/x86/boot/bzImage "$modules/vmlinuz.unsigned"
+	fi
 	cp /kernel/tree/.config "$modules/config"
 	echo "$version" >"/kernel/$1/version"
 }
@@ -236,8 +208,7 @@ kernel_keep_tree() {
 	mv "$tree" "/kernel/$1/tree"
 }
 
-# kernel_edit FILE EXPRESSION: replace a file of the source, for this kernel and its modules, by
-# sed's output, which must differ.
+# kernel_edit FILE EXPRESSION: replace a file of the source by sed's output, which must differ.
 kernel_edit() {
 	local copy=/kernel/edited/$1
 	mkdir -p "${copy%/*}"
@@ -249,44 +220,51 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
+# kernel_start: begin with a configuration in which all is off.
+kernel_start() {
+	echo "== configure"
+	mkdir -p /kernel/tree
+	kernel_make -s tinyconfig
+}
+
+# kernel_pair FRAGMENT NAME-OF-C LOCALVERSION NAME LOCALVERSION: build a kernel with the C
+# implementation, and the same without it, which reuses the objects of the first.
+kernel_pair() {
+	printf '%s\n' CONFIG_USER_EVENTS=y "CONFIG_LOCALVERSION=\"-$3\"" >/tmp/c.config
+	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$5\"" >/tmp/without.config
+	kernel_start
+	kernel_configure "$1" /tmp/c.config
+	kernel_finish "$2"
+	kernel_configure "$1" /tmp/without.config
+	kernel_finish "$4"
+	kernel_keep_tree "$4"
+}
+
 # small_kernels [SUFFIX]: build the two small kernels, which differ only in CONFIG_USER_EVENTS. Both
 # have its member of task_struct, so that the offsets are the same, and all but a few objects are
 # built once.
 small_kernels() {
-	local fragment=/src/selftests/machine/small.config c=c${1:-} custom=custom${1:-} OPTIONS=()
+	local c=c${1:-} custom=custom${1:-} OPTIONS=()
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
-	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-small-c"' >/tmp/c.config
-	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-small"' >/tmp/custom.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-	kernel_configure "$fragment" /tmp/c.config
-	kernel_finish "$c"
-	# Reuses the objects of the first kernel.
-	kernel_configure "$fragment" /tmp/custom.config
-	kernel_finish "$custom"
+	kernel_pair /src/selftests/machine/small.config "$c" small-c "$custom" small
 	options() { grep -E '^(# )?CONFIG_' /kernel/"$1"/stock/usr/lib/modules/*/config | grep -vE 'CONFIG_(USER_EVENTS|LOCALVERSION)\b'; }
 	if ! diff <(options "$c") <(options "$custom"); then
 		echo "CONFIG_USER_EVENTS brings the differences above with it: the two kernels cannot be compared"
 		return 1
 	fi
-	kernel_keep_tree "$custom"
 }
 
-# debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options. The
-# kernel allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc and
-# rustc get the same options, and call the same functions.
+# debug_kernel NAME SANITIZER [SUFFIX]: build the small custom kernel with all debugging options.
+# The kernel allows KASAN together with Rust only with clang, which takes twice as long as gcc. gcc
+# and rustc get the same options, and call the same functions.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
 	cd /kernel/source || return
 	[[ $2 != kasan || -n ${3:-} ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-	# The unwinder of the small configuration is left out, as the sanitizer's configuration
-	# chooses one.
+	kernel_start
+	# The sanitizer's configuration chooses an unwinder.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
 	kernel_finish "$1${3:-}"
@@ -299,7 +277,7 @@ debug_kernel() {
 # variables, which are one instruction there; and copies, which use REP MOVSB on x86 if the
 # processor has FSRM, and here the loop for processors without.
 uml_kernels() {
-	local fragment=/src/selftests/machine/uml.config from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
+	local from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
 	cd /kernel/source || return
 	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
 	kernel_edit arch/um/Kconfig 's/^\tselect HAVE_RUST$/&\n\tselect HAVE_KPROBES\n\tselect HAVE_PERF_EVENTS/'
@@ -312,26 +290,6 @@ uml_kernels() {
 	kernel_edit arch/um/kernel/skas/uaccess.c 's/\braw_copy_from_user\b/raw_copy_from_program/'
 	kernel_edit arch/x86/lib/memcpy_64.S '/^\tALTERNATIVE "jmp memcpy_orig"/d'
 	kernel_edit include/asm-generic/percpu.h '/^#define this_cpu_generic_to_op/,/^} while/{/__flags/d}'
-	uml_finish() {
-		local version modules
-		echo "== build $1"
-		kernel_make linux modules
-		version=$(kernel_make -s kernelrelease)
-		modules=/kernel/$1/stock/usr/lib/modules/$version
-		mkdir -p "$modules"
-		strip -o "$modules/linux" /kernel/tree/linux
-		cp /kernel/tree/.config "$modules/config"
-		echo "$version" >"/kernel/$1/version"
-	}
 	# The same name, so that the module that makes the benchmark's calls serves both.
-	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-uml"' >/tmp/c.config
-	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-uml"' >/tmp/uml.config
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-	kernel_configure "$fragment" /tmp/c.config
-	uml_finish uml-c
-	kernel_configure "$fragment" /tmp/uml.config
-	uml_finish uml
-	kernel_keep_tree uml
+	kernel_pair /src/selftests/machine/uml.config uml-c uml uml uml
 }

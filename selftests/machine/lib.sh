@@ -50,8 +50,7 @@ tock() {
 	[[ ! -t 1 ]] || printf '\r\e[K'
 }
 
-# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print the time that it took, or the
-# end of LOG, and return COMMAND's status.
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG.
 step() {
 	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2
@@ -67,6 +66,18 @@ step() {
 		printf '  %s: FAILED after %d s; the end of %s:\n' "$text" $((SECONDS - start)) "$log"
 		tail -n 40 "$log" | cut -c -300 | sed 's/^/    | /'
 	fi
+	return "$status"
+}
+
+# in_parallel COMMAND ARGUMENT...: run COMMAND with each ARGUMENT at once; fails if one does.
+in_parallel() {
+	local argument pids=() pid status=0
+	for argument in "${@:2}"; do
+		"$1" "$argument" &
+		pids+=($!)
+	done
+	# Only these, as this shell may have other children.
+	for pid in "${pids[@]}"; do wait "$pid" || status=1; done
 	return "$status"
 }
 
@@ -86,6 +97,13 @@ sum() {
 	[[ $failed -eq 0 && $passed -gt 0 ]]
 }
 
+# read_sum FILE STATUS: set p and f to the last sum in FILE, of a command that ended with STATUS;
+# that it has no sum, or another failure, is one.
+read_sum() {
+	read -r p f < <(sed -nE 's/^(  in all )?([0-9]*) passed, ([0-9]*) failed$/\2 \3/p' "$1" | tail -n 1) || p=0 f=0
+	[[ $f -gt 0 || ($2 -eq 0 && $p -gt 0) ]] || f=1
+}
+
 # hold FILE WHAT: lock FILE for this shell and its children; print a line if that must wait.
 hold() {
 	local fd
@@ -99,16 +117,14 @@ hold() {
 
 # building COMMAND...: run COMMAND while nothing else is built in this clone.
 building() (
-	mkdir -p "$LOGS"
-	exec {fd}>"$LOGS/build.lock"
-	flock "$fd"
+	hold "$LOGS/build.lock" build
 	"$@"
 )
 
 # The cache has directories that are expensive to make. An entry is the directory KIND-KEY, where
 # KEY is a hash of everything that made it. It appears by rename when it is complete and is never
-# changed afterwards. A shared lock on locks/KIND-KEY is held while the entry is used, an exclusive
-# one while it is made or removed. Locks belong to open files, so they end with the last process
+# changed afterwards. A shared lock on locks/KIND-KEY is held while the entry is made or used, an
+# exclusive one while it is removed. Locks belong to open files, so they end with the last process
 # that inherited them, in any way.
 
 # cache_key: print a key of standard input.
@@ -120,33 +136,36 @@ recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/re
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
 # shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill.
 cache_entry() {
-	local kind=$1 name=$1-$2 fd
+	local kind=$1 name=$1-$2 fd making
 	shift 2
 	mkdir -p "$CACHE/locks"
 	CACHE=$(cd "$CACHE" && pwd)
 	CACHE_ENTRY=$CACHE/$name
 	exec {fd}>>"$CACHE/locks/$name"
-	while :; do
-		flock -n -s "$fd" || {
-			say "  another run is preparing $name: waiting for it"
-			flock -s "$fd"
-		}
-		[[ ! -d $CACHE_ENTRY ]] || return 0
-		# Does not wait for the exclusive lock: users of an entry that another run has made
-		# by then may hold theirs for long. Of two shells that try at once one succeeds, as
-		# both drop their lock for the try.
-		flock -n -x "$fd" || {
-			pause 0.5
-			continue
-		}
-		[[ ! -d $CACHE_ENTRY ]] || continue
-		cache_delete "$CACHE/new-$name"
-		mkdir "$CACHE/new-$name"
+	flock -s "$fd"
+	[[ ! -d $CACHE_ENTRY ]] || return 0
+	exec {making}>>"$CACHE/locks/making-$name"
+	flock -n "$making" || {
+		say "  another run is preparing $name: waiting for it"
+		flock "$making"
+	}
+	if [[ ! -d $CACHE_ENTRY ]]; then
+		rm -rf --one-file-system "$CACHE/new-$name"
+		mkdir -m 755 "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
 		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
-		cache_prune "$kind" "$name"
-	done
+	fi
+	exec {making}>&-
+	cache_prune "$kind" "$name"
 }
+
+# unpacked KIND KEY DIR COMMAND...: copy an entry, held meanwhile only, to DIR, unless it is there.
+unpacked() (
+	[[ $(cat "$3.key" 2>/dev/null) != "$2" ]] || return 0
+	cache_entry "$1" "$2" "${@:4}" || exit
+	rm -rf "$3" "$3.key"
+	cp -r "$CACHE_ENTRY" "$3" && echo "$2" >"$3.key"
+)
 
 # cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use.
 cache_prune() {
@@ -164,34 +183,9 @@ cache_prune() {
 cache_drop() {
 	(
 		flock -n -x 9 || exit 0
-		cache_delete "$1"
+		rm -rf --one-file-system "$1"
 	) 9>>"$CACHE/locks/$2" </dev/null &>/dev/null &
 }
 
-# cache_delete DIR: delete it. Mounts are made only in private namespaces, so none should be below
-# DIR here; if there is one, it is left alone together with DIR.
-cache_delete() {
-	[[ -e $1 ]] || return 0
-	if awk -v dir="$1" '$5 == dir || index($5, dir "/") == 1 { found = 1 } END { exit !found }' /proc/self/mountinfo; then
-		die "something is mounted below $1: unmount it, then run the same command again."
-	fi
-	rm -rf --one-file-system -- "$1"
-}
-
-# The leak reports of a debug kernel, if kmemleak is enabled.
-# shellcheck disable=SC2034 # for those who read this
-LEAKS=/sys/kernel/debug/kmemleak
-
-# lost_memory: inside the guest, print the leaks that kmemleak reports. Two scans must find a leak,
-# and objects younger than five seconds are left out.
-lost_memory() {
-	sleep 6
-	echo scan >"$LEAKS" || echo "kmemleak has given up"
-	sleep 1
-	echo scan >"$LEAKS"
-	cat "$LEAKS"
-}
-
-# news_version, news_day: print those of the first entry of NEWS.
-news_version() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\1/p;T;q' "${NEWS:-NEWS}"; }
-news_day() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\2/p;T;q' "${NEWS:-NEWS}"; }
+# news: print version and day of the first entry of NEWS.
+news() { sed -nE 's/^user_events ([^ ]*) \(([-0-9]*)\)$/\1 \2/p;T;q' "${NEWS:-NEWS}"; }

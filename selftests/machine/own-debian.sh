@@ -2,24 +2,19 @@
 # shellcheck shell=bash
 #
 # A Debian of its own in a copy below $dir, booted with systemd, that runs the parts of a script:
-# shared by install and containers. Sourced after ready.sh. /steps in its root has the script, and
+# shared by install and containers. /steps in its root has the script, and
 # the results for the host: PART.tap, PART.status.
 
-: "${MACHINE:?}" "${CLONE:?}"
+. "$(dirname "${BASH_SOURCE[0]}")/ready.sh"
 # Set by the script that sources this.
 dir=
 
-# install_root SUITE DIR PACKAGES: like debian_root, with manuals, and without an initial file
-# system for each kernel: the machine has one of its own.
-install_root() {
-	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
-	# shellcheck disable=SC2016 # by the hooks' shell
-	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" --dpkgopt=force-unsafe-io --dpkgopt=force-confold \
-		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
-		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+# make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial
+# file system for each kernel: the machine has one of its own.
+make_own_debian() {
+	say "Making a Debian of its own (once; three to five minutes)"
+	make_debian "$1" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
+		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }
 
 # containers_root: make the Debian for containers and the tests of their scripts. Cache entry:
@@ -27,19 +22,11 @@ install_root() {
 containers_root() {
 	local key
 	key=$({ echo "$SUITE" && packages packages-containers && recipe containers; } | cache_key)
-	cache_entry containers "$key" make_containers_root
-}
-make_containers_root() { # DIR
-	say "Making the Debian that containers run in (once; some three minutes)"
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	step "Debian $SUITE with systemd, podman and Docker" "$LOGS/containers-root" \
-		install_root "$SUITE" "$1/root" "$(packages packages-containers | paste -sd,)" ||
-		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+	cache_entry containers "$key" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
+		"$(packages packages-containers | paste -sd,)"
 }
 
-# made_up_machine ROOT SCRIPT: run the function 'steps' of SCRIPT in a namespace with made-up /sys
-# and /run, and with the programs of ROOT.
+# made_up_machine ROOT SCRIPT: run SCRIPT steps with the programs of ROOT and made-up /sys and /run.
 made_up_machine() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --ro-bind "$1" / --proc /proc --dev /dev --tmpfs /run \
 		--tmpfs /tmp --tmpfs /sys --dir /sys/kernel/tracing --dir /sys/module/user_events --ro-bind "$CLONE" /mnt \
@@ -57,8 +44,7 @@ in_debian() {
 # The kernel's command line.
 kernel_options='console=ttyS0 rw mitigations=off init_on_alloc=0 no_timer_check panic=-1'
 
-# make_initrd KERNEL: in that Debian, make an initial file system that mounts the root by 9p. The
-# necessary drivers are modules.
+# make_initrd KERNEL: in that Debian, make an initial file system that mounts the root by 9p.
 make_initrd() {
 	local version=$1 name count=0
 	mkdir -p /tmp/initrd/{bin,modules,proc,sys,dev,root} /steps/boot
@@ -83,9 +69,8 @@ make_initrd() {
 	(cd /tmp/initrd && find . | cpio -o -H newc --quiet) >/steps/boot/initrd
 }
 
-# make_disk KERNEL OPTIONS: in that Debian, make the disk of a machine with Secure Boot: the
-# firmware starts shim, signed by Microsoft, which starts GRUB, which starts the kernel, both signed
-# by Debian.
+# make_disk KERNEL OPTIONS: in that Debian, make a disk for Secure Boot: the firmware starts shim,
+# signed by Microsoft, which starts GRUB, which starts the kernel, both signed by Debian.
 make_disk() {
 	local disk=/steps/boot/disk
 	printf '%s\n' "linux /vmlinuz $2" 'initrd /initrd' boot >/tmp/grub.cfg
@@ -99,9 +84,8 @@ make_disk() {
 	mcopy -i "$disk" /steps/boot/initrd ::/initrd
 }
 
-# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with
-# KERNEL, and wait for its end. A file DIR/firmware has the variables of a firmware with Secure
-# Boot.
+# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root until
+# its end; with a file DIR/firmware by a firmware with these variables, with Secure Boot.
 emulate_debian() {
 	local root=/src/$1/root machine=q35,hpet=off start
 	if [[ -e $1/firmware ]]; then
@@ -138,10 +122,11 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: in the Debian that is not booted, install SCRIPT to run at boot, and to
-# power off at its end.
+# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and powers
+# off at its end.
 prepare_steps() {
 	local root=$dir/root
+	step "copy that Debian" "$dir/copy.log" cp -a "$CACHE_ENTRY/root" "$dir/"
 	mkdir -p "$root/steps/programs"
 	cp "$MACHINE/$1" "$root/steps/steps"
 	cp "$MACHINE/steps.sh" "$root/steps/"

@@ -3,15 +3,10 @@
 #
 # Makes the Debian root and a kernel ready and holds them.
 
-# shellcheck source=selftests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source=scripts/kernel-tree.sh
 . "$CLONE/scripts/kernel-tree.sh"
-# shellcheck source=selftests/machine/kernel.sh
 . "$MACHINE/kernel.sh"
-# shellcheck source=selftests/machine/archive.sh
 . "$MACHINE/archive.sh"
-# shellcheck source=selftests/machine/arm64.sh
 . "$MACHINE/arm64.sh"
 
 SUITE=trixie
@@ -27,7 +22,8 @@ ready() {
 	ready_root
 	key=${USER_EVENTS_ROOT##*/root-}
 	export USER_EVENTS_GUEST=
-	newest_kernel "$key"
+	once_a_day "$CACHE/newest-kernel-$key" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
+	VERSION=$(cat "$CACHE/newest-kernel-$key")
 	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
 		archive_kernel "$1"
 		return
@@ -55,8 +51,7 @@ in_root() { "$MACHINE/in-root" "$@"; }
 # inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
 inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
 
-# cargo_inside ARGUMENT...: run cargo inside the root, with the crates that Debian packages and no
-# network.
+# cargo_inside ARGUMENT...: run cargo inside the root, with the crates of Debian and no network.
 cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
 offline_cargo() {
 	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
@@ -68,29 +63,22 @@ offline_cargo() {
 	/usr/bin/cargo "$@"
 }
 
-# kernel_log COMMAND...: judge a kernel's log with kernel-log, which is built with the selftests, or
-# now.
-kernel_log() {
-	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" host-tools || return 2
-	in_root /build/target/release/kernel-log "$@"
+# kernel_log COMMAND..., host_tools COMMAND...: run these, built with the selftests, or now.
+kernel_log() { tool kernel-log "$@"; }
+host_tools() { tool host-tools "$@"; }
+tool() {
+	[[ -x build/target/release/$1 ]] || "$MACHINE/build" host-tools >&2 || return 2
+	in_root "/build/target/release/$1" "${@:2}"
 }
 
-# host_tools COMMAND...: run host-tools, which is built with the selftests, or now.
-host_tools() {
-	[[ -x build/target/release/host-tools ]] || "$MACHINE/build" host-tools >&2 || return 2
-	in_root /build/target/release/host-tools "$@"
-}
-
-# count_tap WHAT STATUS [may-skip]: count the results in the KTAP on standard input of a program
-# that ended with STATUS.
+# count_tap WHAT STATUS [may-skip]: count the KTAP on standard input, of a program's end by STATUS.
 count_tap() {
 	local p=0 f=1
 	read -r p f < <(host_tools tally tap "${@:2}") || true
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, and count their results.
-# BOOT.shown keeps their output.
+# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, with output in BOOT.shown.
 boot_tests() {
 	local status=0
 	mkdir -p build/boot
@@ -127,24 +115,37 @@ host_can_run() {
 		die "this host does not let its root, or a user's, make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
-# packages [LIST]: print the packages of LIST, by default those of the root beside the base system,
-# one a line, in apt's form.
+# packages [LIST]: print the packages of LIST, by default those of the root, in apt's form.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
-# debian_root SUITE DIR PACKAGES: make a root in namespaces of its own, like those of in-root. It
-# can be made again at any time, so that it needs neither syncs nor manuals. Its sources.list has
-# the mirror that it was made from, with the backports, and its apt the options here.
-debian_root() {
+# new_root SUITE DIR PACKAGES OPTION...: make a root in namespaces of its own, like those of
+# in-root, with further options of mmdebstrap. It can be made again at any time, so that it needs no
+# syncs. Its sources.list has the mirror that it was made from, and its apt the options here.
+new_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
-	# shellcheck disable=SC2016 # by the hook's shell
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
-		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
-		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
-		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
-		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
-		"$1" "$2" ${MIRROR:+"$MIRROR"}
+		mmdebstrap --mode=root --format=directory --include="$3" --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
+		"${apt[@]/#/--aptopt=}" "${@:4}" "$1" "$2" ${MIRROR:+"$MIRROR"}
+}
+
+# Options of new_root: without manuals, for building; with the backports; for other suites.
+FOR_BUILDING=(--variant=minbase --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*'
+	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*'
+	--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf')
+WITH_BACKPORTS="--setup-hook=sed -i -n 's/^\(deb .*\) $SUITE main\$/\1 $SUITE main\n\1 $SUITE-backports main/p' \"\$1/etc/apt/sources.list\""
+OF_OTHERS=(--aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Languages "none"')
+
+WHY_NOT='the log above says why; check the network, or name another mirror with MIRROR=...'
+
+# make_debian TEXT LOG ARGUMENT...: new_root as a step.
+make_debian() {
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	step "$1" "$LOGS/$2" new_root "${@:3}" || die "$1 could not be made: $WHY_NOT"
+}
+
+# fill TEXT LOG COMMAND... DIR: a step in which COMMAND, inside the root, has DIR as /kernel.
+fill() {
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
 }
 
 make_root() { # DIR
@@ -153,10 +154,8 @@ make_root() { # DIR
 	free_kib=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
 	((free_kib >= 8 * 1024 * 1024)) ||
 		die "too little disk space in $CACHE: 8 GiB are needed, $((free_kib / 1024 / 1024)) GiB are free; make room or set USER_EVENTS_CACHE to a directory on a larger disk."
-	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
-	chmod 755 "$1"
-	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
-		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+	make_debian "Debian $SUITE with compilers, emulator and tracing tools" root "$SUITE" "$1" "$(packages | paste -sd,)" \
+		"${FOR_BUILDING[@]}" "$WITH_BACKPORTS"
 }
 
 # become_root ARGUMENT...: an ordinary user continues in the same script as root of a user namespace

@@ -23,6 +23,12 @@ judge() {
 	fi
 }
 
+# tests NAME...: the tests that are these functions.
+tests() {
+	local name
+	for name; do judge "${name//_/ }" "$name"; done
+}
+
 # comes COMMAND...: wait up to a minute until COMMAND succeeds.
 comes() {
 	local end=$((SECONDS + 60))
