@@ -38,8 +38,8 @@ const WRITERS: u32 = 4;
 const RECORDS: u32 = 2000;
 
 /// Writes records of the event from several threads while `meanwhile` is called again and again:
-/// `length(i)` bytes, 16 or more, for record `i` of a writer. All writes must succeed. Returns their
-/// number.
+/// `length(i)` bytes, 16 or more, for record `i` of a writer. All writes must succeed. Returns
+/// their number.
 fn overload(event: &Event, length: fn(u32) -> usize, mut meanwhile: impl FnMut()) -> u64 {
     let left = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -345,8 +345,8 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     charge_goes(&group, before, bits * 30);
 }
 
-/// The child is an ordinary user. It registers on one file, or on a new one each time: each file has
-/// a table of its own.
+/// The child is an ordinary user. It registers on one file, or on a new one each time: each file
+/// has a table of its own.
 fn registering_without_end_harms_no_other() {
     const TEXT: &str = "st_cgroup_limit u32 a";
     let _access = Access::given();

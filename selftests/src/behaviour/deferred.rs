@@ -394,8 +394,8 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     panic!("in {stopped} rounds of {MAX_ROUNDS} writing had stopped until all had forked");
 }
 
-/// Writing proceeds by the address of the set, too, and stops at one. A member that registers another
-/// bit leaves that set for a copy of it, which may have a lower address.
+/// Writing proceeds by the address of the set, too, and stops at one. A member that registers
+/// another bit leaves that set for a copy of it, which may have a lower address.
 fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);

@@ -341,7 +341,8 @@ fn a_program_reads_its_end() {
     }
 }
 
-/// A program's context has the address of registers in place of the common fields; a sample has not.
+/// A program's context has the address of registers in place of the common fields; a sample has
+/// not.
 fn a_program_reads_the_first_8_kilobytes_directly() {
     // Fields of more than 8 KB.
     let event = Event::new("st_ls_direct struct a b 30000");

@@ -37,8 +37,8 @@ fn let_go((data, page): (Data, Mapping), count: u64) {
     }
 }
 
-/// A listing is no snapshot, but events that stay are listed once, and lines are whole. Readers of one
-/// file do not disturb each other.
+/// A listing is no snapshot, but events that stay are listed once, and lines are whole. Readers of
+/// one file do not disturb each other.
 fn what_goes_between_two_reads_tears_nothing() {
     let odd = |i: u64| format!("st_list_odd{i:0>200}");
     let even = |i: u64| format!("st_list_even{i:0>200}");

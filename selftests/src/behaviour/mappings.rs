@@ -242,7 +242,7 @@ fn lacks_such_pages() -> Option<String> {
 /// The kernel brings the page of perf in each time, and it cannot be pinned.
 fn a_page_that_cannot_be_had_is_brought_in_a_few_times() {
     const BROUGHT_IN: &str = "st_map/st_brought_in";
-    const MOST: usize = 10;
+    const MAX_TIMES: usize = 10;
     let perf = Perf::of_nothing();
     let page = Mapping::kept(1);
     perf.cover(&page, READ_WRITE);
@@ -254,7 +254,7 @@ fn a_page_that_cannot_be_had_is_brought_in_a_few_times() {
     tracer.control(&format!("events/{BROUGHT_IN}/enable"), "0");
     assert_eq!(result, Err(Errno::EFAULT));
     let times = tracer.lines(BROUGHT_IN).len();
-    assert!((1..=MOST).contains(&times), "{times} times");
+    assert!((1..=MAX_TIMES).contains(&times), "{times} times");
     wait_gone("st_map_perf");
 }
 

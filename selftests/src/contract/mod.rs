@@ -13,7 +13,7 @@
 //! | the numbers and structures of the header | `selftests/c/header.c` |
 //! | atomicity of the bit; concurrent use | `behaviour/bit.rs`, `stress/threads.rs` |
 //! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
-//! | perf samples, filters, histograms, `trace` | `behaviour/{perf,ftrace}.rs`, `behaviour/consumers` |
+//! | perf samples, filters, `trace` | `behaviour/{perf,ftrace}.rs`, `behaviour/consumers` |
 //! | 11: a fork loses no registration | `behaviour/fork.rs`, except for lack of memory |
 //! | 12: 32-bit programs | `behaviour/compat.rs` |
 //! | 13: eBPF programs run wherever the write does | `behaviour/bpf.rs` |

@@ -307,8 +307,8 @@ impl Perf {
         perf.with_ring(pages, protection)
     }
 
-    /// Attaches to an event in this process, with room for several of the largest samples, and waits
-    /// for the bit.
+    /// Attaches to an event in this process, with room for several of the largest samples, and
+    /// waits for the bit.
     #[track_caller]
     pub fn listen(event: &Event, sample: Sample) -> Perf {
         let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);

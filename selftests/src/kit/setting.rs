@@ -27,8 +27,8 @@ impl Drop for Setting {
     }
 }
 
-/// Lets tasks sleep for long without a report of a hung task, until the result is dropped. Not every
-/// kernel has the setting.
+/// Lets tasks sleep for long without a report of a hung task, until the result is dropped. Not
+/// every kernel has the setting.
 pub fn allow_long_sleep() -> Option<Setting> {
     const PATH: &str = "/proc/sys/kernel/hung_task_timeout_secs";
     Path::new(PATH).exists().then(|| Setting::new(PATH, "0"))
