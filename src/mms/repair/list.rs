@@ -61,7 +61,7 @@ impl RepairList {
     };
 
     fn is_empty(&self) -> bool {
-        !self.overflowed && self.addrs().next().is_none()
+        !self.overflowed && self.addrs[0].is_none()
     }
 
     /// The bits that are listed one by one, in their order.
