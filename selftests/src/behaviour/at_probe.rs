@@ -152,7 +152,7 @@ fn a_worker_that_was_held_up_asks_again() {
         // The next time may be another worker's.
         let stalled = StalledAt::at("handle_mm_fault", worker.expect("a worker"));
         let was_held_up = wait::eventually(|| stalled.times() >= 1);
-        wait::until("it to go on", || !stalled.is_now());
+        // Whether it goes on cannot be seen: it may have come by while the programs were attached.
         drop(stalled);
         // After a change the pauses are short. One request may be from before.
         top.disable(NAME);
