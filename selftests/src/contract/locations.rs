@@ -57,7 +57,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             Ok(()),
             &[
                 ("data_loc_of_no_string_is_empty", ("__data_loc char", 19, 0)),
-                ("rel_loc_of_no_string_is_empty", ("__rel_loc char", 8, 0)),
+                ("rel_loc_of_no_string_is_empty", ("__rel_loc char", 3, 0)),
             ],
         ),
         HEADER.all(

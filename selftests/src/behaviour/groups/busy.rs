@@ -160,7 +160,9 @@ fn an_event_probe_keeps_its_group() {
     let (group, _) = with_an_event("st_g_probed");
     let event = group.event("st_g_second");
     dynamic::run(&format!("u:{event} u32 a")).unwrap();
+    assert_eq!(group.numbers(), [2, 0, 0]);
     dynamic::run(&format!("e:st_kinds/st_g_probe {event} a=$a:u32")).unwrap();
+    assert_eq!(group.numbers(), [2, 1, 0]);
     is_kept(&group);
     dynamic::run("-:st_kinds/st_g_probe").unwrap();
     goes(group);
