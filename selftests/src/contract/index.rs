@@ -6,8 +6,9 @@ use super::check::{expect, Check, Row};
 use super::formats::Formats;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, KERNEL};
 use crate::kit::random::Random;
+use crate::kit::tracefs::count_of_events;
 use std::collections::BTreeSet;
 
 const INDEX: Row = Row::new(
@@ -78,13 +79,22 @@ fn same_for_each_of_many() {
     }
 }
 
+/// A registration that fails takes no index, and leaves no event and no bit.
 fn failures_do_not_count() {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    let register = |text, bit| data.register_text(text, page.address(), bit);
+    let address = page.address();
     expect(nth(&data, &page, 0, 0), Ok(0));
-    expect(register("st_index1 nonsense a", 1), Err(Errno::EINVAL));
-    expect(register("st_index0 u64 a", 1), Err(Errno::EADDRINUSE));
-    expect(register("st_index1 u32 a", 0), Err(Errno::EADDRINUSE));
+    for (text, address, bit, errno) in [
+        ("st_index1 nonsense a", address, 1, Errno::EINVAL),
+        ("st_index1 u32 a", address + 1, 1, Errno::EINVAL),
+        ("st_index1 u32 a", KERNEL, 1, Errno::EFAULT),
+        ("st_index0 u64 a", address, 1, Errno::EADDRINUSE),
+        ("st_index1 u32 a", address, 0, Errno::EADDRINUSE),
+    ] {
+        expect(data.register_text(text, address, bit), Err(errno));
+        expect(count_of_events(), 1);
+    }
+    expect(data.unregister_bit(address, 1), Err(Errno::ENOENT));
     expect(nth(&data, &page, 1, 0), Ok(1));
 }
 

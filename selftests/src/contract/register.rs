@@ -88,10 +88,6 @@ pub fn checks() -> Vec<Vec<Check>> {
                 "a_word_of_the_caller_with_a_bit_too_many_is_efault",
                 word_with_a_bit_too_many,
             ),
-            (
-                "a_word_before_one_that_is_registered_is_taken",
-                word_before_one_that_is_registered,
-            ),
         ]),
         POINTER.each(
             "an_argument_that_cannot_be_read_is_efault",
@@ -212,17 +208,6 @@ fn word_with_a_bit_too_many() {
             ..valid.request()
         };
         register(&valid, &request, Err(Errno::EFAULT));
-    }
-}
-
-fn word_before_one_that_is_registered() {
-    let valid = ValidRequest::new(TEXT);
-    for offset in [64, 0] {
-        let request = Register {
-            enable_addr: valid.request().enable_addr + offset,
-            ..valid.request()
-        };
-        register(&valid, &request, Ok(0));
     }
 }
 
