@@ -3,8 +3,8 @@
 //! "Delete and lifetime": deletion by `DIAG_IOCSDEL`, and events that stay until then.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
-    NAME, TEXT,
+    delete_when_idle, described, expect, in_child_then_delete, register_and_exit, Check,
+    DeletedAtEnd, Row, NAME, TEXT,
 };
 use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
@@ -24,7 +24,6 @@ const UNKNOWN: Row = Row::new(
     "DIAG_IOCSDEL: unknown → ENOENT; bad pointer → EFAULT",
 );
 const READ_ONLY: Row = Row::new("delete", "DIAG_IOCSDEL deletes what is not in use");
-const MAY: Row = Row::new("delete", "persistent without the capability → EPERM");
 const NAME_IS_ENOUGH: Row = Row::better_than_c(
     5,
     "delete",
@@ -40,16 +39,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             persists,
             &[(0, false), (1, true), (2, false), (3, true)],
         ),
-        PERSISTS.scenarios(&[
-            (
-                "a_persistent_event_may_be_registered_again",
-                persistent_again,
-            ),
-            (
-                "a_plain_event_shared_with_the_flag_goes",
-                shared_persistently,
-            ),
-        ]),
+        PERSISTS.scenarios(&[(
+            "a_plain_event_shared_with_the_flag_goes",
+            shared_persistently,
+        )]),
         UNKNOWN.each(
             "any_other_text_is_enoent",
             delete_beside,
@@ -81,14 +74,10 @@ pub fn checks() -> Vec<Vec<Check>> {
         ),
         READ_ONLY.scenarios(&[
             ("works_through_a_read_only_file", delete_read_only),
-            ("an_unused_event_goes_and_can_be_made_anew", unused),
-        ]),
-        MAY.scenarios(&[
             (
-                "persistent_without_the_capability_is_eperm",
-                persistent_unprivileged,
+                "an_unused_event_goes_and_can_be_made_anew_with_any_fields",
+                unused,
             ),
-            ("in_use_without_the_capability_is_ebusy", busy_unprivileged),
         ]),
         FORMATS.scenarios(&[
             ("all_formats_go_and_no_other_name", all_formats_go),
@@ -138,15 +127,6 @@ fn persists(flags: u16, want: bool) {
     });
 }
 
-fn persistent_again() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        register_and_exit(&[TEXT], PERSIST);
-        an_event_comes_and_goes();
-        expect(count_of_events(), 1);
-    });
-}
-
 fn shared_persistently() {
     in_child_then_delete(NAME, || {
         child::fork(|_| {
@@ -182,10 +162,8 @@ fn delete_read_only() {
 }
 
 fn unused() {
-    for _ in 0..5 {
-        let event = Event::new(TEXT);
-        expect(event.unregister(), Ok(()));
-        drop(event);
+    for fields in ["u32 a", "u64 a", "", "char[4] b; u8 c", "u32 a"] {
+        Event::new(&described(fields)).end();
         // The event goes by itself, before or after the deletion.
         let data = Data::open();
         let got = delete_when_idle(&data, NAME);
@@ -193,32 +171,6 @@ fn unused() {
         wait_gone(NAME);
         expect(data.delete(NAME), Err(Errno::ENOENT));
     }
-}
-
-/// Deletes in a process without capabilities.
-fn delete_unprivileged(delete: fn(&Data, &str) -> Result<()>, want: Result<()>) {
-    child::fork(|_| {
-        let data = Data::open();
-        os::become_unprivileged();
-        expect(delete(&data, NAME), want);
-    })
-    .join();
-}
-
-fn persistent_unprivileged() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        delete_unprivileged(delete_when_idle, Err(Errno::EPERM));
-        expect(count_of_events(), 1);
-    });
-}
-
-fn busy_unprivileged() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        let _event = Event::new(TEXT);
-        delete_unprivileged(Data::delete, Err(Errno::EBUSY));
-    });
 }
 
 const THREE: [&str; 3] = [

@@ -10,7 +10,6 @@ use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, count_of_events, formats_of, TraceInstance, GROUP, MULTI_GROUP};
 use crate::kit::wait;
 use std::fs;
-use std::sync::atomic::Ordering;
 
 const SEPARATE: Row = Row::new(
     "formats",
@@ -60,7 +59,7 @@ impl Formats {
 
     /// The first words.
     fn words<const N: usize>(&self) -> [u32; N] {
-        std::array::from_fn(|word| self.page.word(4 * word).load(Ordering::Relaxed))
+        std::array::from_fn(|word| self.page.get(4 * word))
     }
 
     fn unregister(&self, word: usize) {
@@ -206,7 +205,7 @@ fn go_with_last_user() {
     drop(data);
     let top = TraceInstance::top();
     top.enable(&events[1]);
-    expect(page.word(0).load(Ordering::Relaxed), 1);
+    expect(page.get(0), 1);
     expect(Data::open().unregister_bit(page.address(), 0), Ok(()));
     expect(&formats_of(NAME)[..], &events[1..]);
     top.disable(&events[1]);

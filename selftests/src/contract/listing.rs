@@ -8,7 +8,7 @@ use super::check::{
 use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Word};
+use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
@@ -119,9 +119,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("the_group_alone_is_einval", "u:user_events/"),
             ],
         ),
-        LIST.table(
-            "lists_fields",
-            listed,
+        LIST.scenarios(&[("lists_formats_under_the_registered_name", formats_listed)]),
+        ORDER.scenarios(&[("lists_the_oldest_first", oldest_first)]),
+        RESTORE.table(
+            "lists_fields_and_restores_what_it_lists",
+            restored,
             &[
                 ("", ""),
                 ("u32 a", " u32 a"),
@@ -130,23 +132,12 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("struct p p 16; u8 b", " struct p p 16; u8 b"),
                 ("struct tag a 0100", " struct tag a 100"),
                 ("__data_loc char[] a", " __data_loc char[] a"),
-                ("__rel_loc u8[] b", " __rel_loc u8[] b"),
+                (
+                    "__rel_loc unsigned char[] b; __rel_loc u8[] c",
+                    " __rel_loc unsigned char[] b; __rel_loc u8[] c",
+                ),
                 (";;u32 a;;  u8 b;", " u32 a; u8 b"),
                 ("   u32 a;   u8 b", " u32 a; u8 b"),
-            ],
-        ),
-        LIST.scenarios(&[("lists_formats_under_the_registered_name", formats_listed)]),
-        ORDER.scenarios(&[("lists_the_oldest_first", oldest_first)]),
-        RESTORE.each(
-            "restores_what_it_lists",
-            restored,
-            (),
-            &[
-                "",
-                "u32 a; s64 b; char[8] c",
-                "u32 a;s64 b;char[8] c",
-                "struct p p 16; u8 b",
-                "__data_loc char[] a; __rel_loc unsigned char[] b; __rel_loc u8[] c",
             ],
         ),
         RESTORE.scenarios(&[(
@@ -238,7 +229,7 @@ fn created(line: &str, fields: &str) {
     // A registration with this description uses the same event.
     let event = Event::new(&format!("{NAME}{fields}"));
     expect(count_of_events(), 1);
-    expect(event.unregister(), Ok(()));
+    event.end();
 }
 
 fn up_to_a_bad_line() {
@@ -258,11 +249,6 @@ fn refused(line: &str, want: Result<()>) {
     let _deleted = DeletedAtEnd(name.split(' ').next().unwrap_or_default());
     expect(dynamic::run(line), want);
     expect(count_of_events(), 0);
-}
-
-fn listed(fields: &str, want: &str) {
-    let _event = Event::new(&described(fields));
-    expect(dynamic::user_lines(), vec![format!("u:{NAME}{want}")]);
 }
 
 fn formats_listed() {
@@ -304,8 +290,8 @@ fn oldest_first() {
     }
 }
 
-fn restored(fields: &str, (): ()) {
-    let text = described(fields);
+/// `want` is what follows the name in the listing.
+fn restored(fields: &str, want: &str) {
     // The listing, and `format` without its second line, the id. The text in brackets is checked by
     // another row.
     let seen = || {
@@ -317,15 +303,10 @@ fn restored(fields: &str, (): ()) {
         let format: Vec<_> = lines.collect();
         (dynamic::user_lines(), [&format[..1], &format[2..]].concat())
     };
-    let mut child = child::fork(|line| {
-        let _event = Event::new(&text);
-        line.say(Word::Registered);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Registered);
+    let event = Event::new(&described(fields));
     let first = seen();
-    child.line.say(Word::End);
-    child.join();
+    expect(&first.0[..], &[format!("u:{NAME}{want}")]);
+    event.end();
     wait_gone(NAME);
     let _deleted = DeletedAtEnd(NAME);
     expect(dynamic::run(&first.0[0]), Ok(()));
@@ -337,7 +318,7 @@ fn long_line_restored() {
     let fields: Vec<_> = (0..40).map(|i| format!("u8 f{i:03}")).collect();
     let fields = format!("{:x<500}", fields.join(";"));
     expect(described(&fields).len(), 511);
-    restored(&fields, ());
+    restored(&fields, &format!(" {}", fields.replace(';', "; ")));
 }
 
 fn deleted((fields, line): (&str, &str), want: Result<()>) {
@@ -359,14 +340,13 @@ fn stays() {
 
 fn made_again() {
     let _deleted = DeletedAtEnd(NAME);
-    let mut ids = [0; 2];
-    for id in &mut ids {
+    let make = || {
         expect(dynamic::run("u:st_conform u32 a"), Ok(()));
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
-        *id = tracefs::event_id(NAME);
-    }
-    expect(ids[1], ids[0]);
+        tracefs::event_id(NAME)
+    };
+    expect(make(), make());
 }
 
 fn created_otherwise(line: &str, want: Result<()>) {
@@ -393,8 +373,7 @@ fn registered() {
         .data
         .register_text("st_conform u64 a", event.page.address(), 1);
     expect(got, Err(Errno::EADDRINUSE));
-    expect(event.unregister(), Ok(()));
-    drop(event);
+    event.end();
     an_event_comes_and_goes();
     // A program can delete the event as well.
     expect(delete_when_idle(&Data::open(), NAME), Ok(()));

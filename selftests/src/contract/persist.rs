@@ -8,7 +8,7 @@ use super::check::{
 };
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child::{self, Word};
+use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
@@ -38,11 +38,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("with_cap_sys_admin_alone_is_taken", CAP_SYS_ADMIN, Ok(())),
             ],
         ),
-        STAYS.scenarios(&[
-            ("stays_through_use_until_deleted", stays_through_use),
-            ("stays_when_its_maker_is_killed", stays_after_kill),
-            ("is_enabled_before_its_program_comes", enabled_before),
-        ]),
+        STAYS.scenarios(&[("stays_through_use_until_deleted", stays_through_use)]),
     ]
 }
 
@@ -67,6 +63,9 @@ fn may(capabilities: u64, want: Result<()>) {
         // No other flag requires it.
         expect(register("st_third u32 a", 0), Ok(()));
         expect(register("st_third u32 a", MULTI_FORMAT), Ok(()));
+        // Nor is it asked for while the event is in use.
+        expect(register(TEXT, 0), Ok(()));
+        expect(data.delete(NAME), Err(Errno::EBUSY));
         drop(data);
 
         let data = Data::open();
@@ -87,12 +86,9 @@ fn stays_through_use() {
         register_and_exit(&[TEXT], PERSIST);
         an_event_comes_and_goes();
         let event = Event::new(TEXT);
-        let top = TraceInstance::top();
-        top.enable(NAME);
-        event.wait_set();
-        expect(event.unregister(), Ok(()));
-        drop(event);
-        top.disable(NAME);
+        event.follows(true);
+        event.end();
+        TraceInstance::top().disable(NAME);
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
         // Other fields under this name are refused, as for an event in use.
@@ -104,40 +100,5 @@ fn stays_through_use() {
         expect(data.delete(NAME), Err(Errno::ENOENT));
         // The name is free for any description.
         expect(register_other(), Ok(0));
-    });
-}
-
-fn stays_after_kill() {
-    let _deleted = DeletedAtEnd(NAME);
-    let mut maker = child::fork(|line| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let got = data.register_flags(TEXT, page.address(), 0, PERSIST);
-        expect(got, Ok(0));
-        line.say(Word::Made);
-        line.wait_for_kill();
-    });
-    maker.line.hear(Word::Made);
-    maker.kill();
-    an_event_comes_and_goes();
-    expect(count_of_events(), 1);
-    expect(delete_when_idle(&Data::open(), NAME), Ok(()));
-}
-
-fn enabled_before() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        let tracer = TraceInstance::instance(NAME);
-        tracer.enable(NAME);
-        for i in 0..3u32 {
-            child::fork(|_| {
-                let event = Event::new(TEXT);
-                expect(event.bit(), true);
-                expect(event.write(&i.to_ne_bytes()), Ok(8));
-            })
-            .join();
-        }
-        let mut got = tracer.take_payloads(NAME, 4);
-        got.sort();
-        expect(got, (0..3u32).map(|i| i.to_ne_bytes().to_vec()).collect());
     });
 }
