@@ -56,7 +56,7 @@ fn is_refused(script: &str, why: &str) {
 }
 
 /// Registers an event with `MULTI_FORMAT`; its name in tracefs has a dot.
-fn one_of_many(text: &str) -> (Data, u32) {
+pub fn one_of_many(text: &str) -> (Data, u32) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
     (data, index.expect("register one of many formats"))
