@@ -3,7 +3,6 @@
 //! "The enable bit".
 
 use super::check::{expect, Check, Row, NAME, TEXT};
-use crate::kit::abi::Data;
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
@@ -82,7 +81,6 @@ pub fn checks() -> Vec<Vec<Check>> {
         ),
         ALONE.scenarios(&[
             ("two_bits_of_a_word_follow_their_own_events", two_events),
-            ("40_events_have_bits_of_their_own", many_events),
             ("bits_on_several_pages_follow", several_pages),
             ("no_other_bit_of_the_page_changes", whole_page),
         ]),
@@ -229,26 +227,6 @@ fn two_events() {
     wait::until("both bits", || word() == 3);
     tracer.disable("st_other");
     wait::until("the first event's bit", || word() == 1);
-}
-
-fn many_events() {
-    const EVENTS: usize = 40;
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let name = |i| format!("st_bit{i}");
-    for i in 0..EVENTS {
-        let address = page.address() + 4 * i as u64;
-        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
-        expect(got, Ok(i as u32));
-    }
-    let words = || -> [u32; EVENTS] { std::array::from_fn(|i| page.get(4 * i)) };
-    let top = TraceInstance::top();
-    for chosen in [0, 7, EVENTS - 1] {
-        top.enable(&name(chosen));
-        let want: [u32; EVENTS] = std::array::from_fn(|i| (i == chosen).into());
-        wait::until("the bit of this event alone", || words() == want);
-        top.disable(&name(chosen));
-        wait::until("all bits to be clear", || words() == [0; EVENTS]);
-    }
 }
 
 fn several_pages() {

@@ -3,14 +3,12 @@
 //! "Delete and lifetime": deletion by `DIAG_IOCSDEL`, and events that stay until then.
 
 use super::check::{
-    delete_when_idle, described, expect, in_child_then_delete, register_and_exit, Check,
-    DeletedAtEnd, Row, NAME, TEXT,
+    delete_when_idle, described, expect, register_and_exit, when_idle, Check, DeletedAtEnd, Row,
+    NAME, TEXT,
 };
-use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
 use super::register::Place;
 use crate::kit::abi::{Data, DIAG_IOCSDEL, MULTI_FORMAT, PERSIST};
-use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
@@ -79,10 +77,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 unused,
             ),
         ]),
-        FORMATS.scenarios(&[
-            ("all_formats_go_and_no_other_name", all_formats_go),
-            ("formats_in_use_are_ebusy", formats_in_use),
-        ]),
+        FORMATS.scenarios(&[("all_formats_go_and_no_other_name", all_formats_go)]),
         FORMATS.cases(
             formats_by_line,
             &[
@@ -114,28 +109,24 @@ pub fn checks() -> Vec<Vec<Check>> {
 
 /// Registers with these flags in a process that ends.
 fn persists(flags: u16, want: bool) {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], flags);
-        if want {
-            an_event_comes_and_goes();
-            expect(count_of_events(), 1);
-            expect(delete_when_idle(&Data::open(), NAME), Ok(()));
-        } else {
-            wait::until("the event to go", || count_of_events() == 0);
-        }
-        expect(count_of_events(), 0);
-    });
+    let _deleted = DeletedAtEnd(NAME);
+    register_and_exit(&[TEXT], flags);
+    if want {
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+        expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    } else {
+        wait::until("the event to go", || count_of_events() == 0);
+    }
+    expect(count_of_events(), 0);
 }
 
 fn shared_persistently() {
-    in_child_then_delete(NAME, || {
-        child::fork(|_| {
-            let _event = Event::new(TEXT);
-            register_and_exit(&[TEXT], PERSIST);
-        })
-        .join();
-        wait::until("the event to go", || count_of_events() == 0);
-    });
+    let _deleted = DeletedAtEnd(NAME);
+    let event = Event::new(TEXT);
+    register_and_exit(&[TEXT], PERSIST);
+    event.end();
+    wait::until("the event to go", || count_of_events() == 0);
 }
 
 fn delete_beside(name: &str, want: Result<()>) {
@@ -207,19 +198,6 @@ fn all_formats_go() {
 fn formats_by_line(line: &str, want: usize) {
     let _deleted = DeletedAtEnd(NAME);
     register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
-    let mut last = Ok(());
-    wait::eventually(|| {
-        last = dynamic::run(line);
-        last != Err(Errno::EBUSY)
-    });
-    expect(last, Ok(()));
+    expect(when_idle(|| dynamic::run(line)), Ok(()));
     expect(formats_of(NAME).len(), want);
-}
-
-fn formats_in_use() {
-    let formats = Formats::new();
-    expect(formats.register(0, "u32 a"), Ok(0));
-    expect(formats.register(1, "u64 a"), Ok(1));
-    expect(formats.data.delete(NAME), Err(Errno::EBUSY));
-    expect(count_of_events(), 2);
 }

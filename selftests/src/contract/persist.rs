@@ -3,8 +3,7 @@
 //! `USER_EVENT_REG_PERSIST`: the privileges needed, and the lifetime of such events.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
-    NAME, TEXT,
+    delete_when_idle, expect, register_and_exit, Check, DeletedAtEnd, Row, NAME, TEXT,
 };
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
@@ -82,23 +81,23 @@ fn may(capabilities: u64, want: Result<()>) {
 }
 
 fn stays_through_use() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        an_event_comes_and_goes();
-        let event = Event::new(TEXT);
-        event.follows(true);
-        event.end();
-        TraceInstance::top().disable(NAME);
-        an_event_comes_and_goes();
-        expect(count_of_events(), 1);
-        // Other fields under this name are refused, as for an event in use.
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
-        expect(register_other(), Err(Errno::EADDRINUSE));
-        expect(delete_when_idle(&data, NAME), Ok(()));
-        expect(count_of_events(), 0);
-        expect(data.delete(NAME), Err(Errno::ENOENT));
-        // The name is free for any description.
-        expect(register_other(), Ok(0));
-    });
+    let _deleted = DeletedAtEnd(NAME);
+    register_and_exit(&[TEXT], PERSIST);
+    an_event_comes_and_goes();
+    let event = Event::new(TEXT);
+    event.follows(true);
+    event.end();
+    TraceInstance::top().disable(NAME);
+    an_event_comes_and_goes();
+    expect(count_of_events(), 1);
+    // Other fields under this name are refused, as for an event in use.
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
+    expect(register_other(), Err(Errno::EADDRINUSE));
+    expect(delete_when_idle(&data, NAME), Ok(()));
+    expect(count_of_events(), 0);
+    expect(data.delete(NAME), Err(Errno::ENOENT));
+    // The name is free for any description.
+    expect(register_other(), Ok(0));
+    expect(data.unregister_bit(page.address(), 0), Ok(()));
 }

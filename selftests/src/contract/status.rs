@@ -56,7 +56,6 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("of_an_event_that_only_a_file_holds", of_a_file),
             ("of_formats", of_formats),
             ("totals_of_many_events", totals),
-            ("larger_than_a_page_in_small_pieces", in_small_pieces),
             ("read_again_it_tells_the_news", read_again),
         ]),
         ORDER.scenarios(&[("events_come_oldest_first", oldest_first)]),
@@ -148,26 +147,6 @@ fn totals() {
     };
     let want = (0..30).map(|i| (name(i), users(i))).collect();
     expect(sorted(Status::now().events), sorted(want));
-}
-
-fn in_small_pieces() {
-    let _made = make(100, |i| format!("st_status_{i:0>60}"));
-    let whole = status();
-    assert!(whole.len() > 6000, "larger than a page");
-    let lines = whole.lines().filter(|line| line.starts_with("st_status_0"));
-    expect(lines.count(), 100);
-    assert!(whole.ends_with("\n\nActive: 100\nBusy: 0\n"), "{whole}");
-    let mut file = File::open(STATUS).unwrap();
-    let mut text = Vec::new();
-    let mut piece = [0; 7];
-    loop {
-        let length = file.read(&mut piece).unwrap();
-        if length == 0 {
-            break;
-        }
-        text.extend(&piece[..length]);
-    }
-    expect(String::from_utf8(text).unwrap(), whole);
 }
 
 fn read_again() {

@@ -137,7 +137,6 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("a_struct_of_2000_bytes", || {
                 recorded("st_conform struct p p 2000", [2000])
             }),
-            ("many_consumers_get_the_same", many_consumers),
             ("lengths_up_to_8184_for_perf_alone", for_perf_alone),
             ("20000_bytes_for_a_large_sub_buffer", large_sub_buffer),
         ]),
@@ -389,19 +388,6 @@ fn large_sub_buffer() {
     }
     expect(event.write(&payload), Ok(20008));
     expect(tracer.lines(NAME), vec!["st_conform: a=0x7 (7)".into()]);
-}
-
-fn many_consumers() {
-    let traced = Traced::new(TEXT);
-    let second = TraceInstance::instance("st_second");
-    second.enable(NAME);
-    let mut perfs = [0; 2].map(|_| Perf::sample(traced.event.id(), SELF, ANY_CPU, 4));
-    expect(traced.event.write(&[1, 2, 3, 4, 5]), Ok(9));
-    expect(traced.recorded(5), vec![vec![1, 2, 3, 4, 5]]);
-    expect(second.take_payloads(NAME, 5), vec![vec![1, 2, 3, 4, 5]]);
-    for perf in &mut perfs {
-        expect(perf.take_payloads(5), vec![vec![1, 2, 3, 4, 5]]);
-    }
 }
 
 /// An event with a perf ring or an ftrace instance, or both.
