@@ -178,7 +178,10 @@ fn skipped(protection: Option<i32>, (): ()) {
         settle();
     }
     match protection {
-        Some(_) => event.page.protect(READ_WRITE),
+        Some(_) => {
+            expect(event.bit(), false);
+            event.page.protect(READ_WRITE);
+        }
         None => event.page.map_again(),
     }
     if shows {

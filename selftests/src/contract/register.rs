@@ -77,13 +77,17 @@ pub fn checks() -> Vec<Vec<Check>> {
                 }
             }),
             ("a_word_lies_at_a_multiple_of_its_size", || {
-                for (size, offset) in each_of([4, 8], (0..17).chain(4080..=4092)) {
-                    word((size, offset, 0), offset % u64::from(size) == 0);
+                for size in [4, 8] {
+                    for offset in (0..17).chain(4080..=4092) {
+                        word((size, offset, 0), offset % u64::from(size) == 0);
+                    }
                 }
             }),
             ("a_word_has_no_bit_behind_its_last", || {
-                for (size, bit) in each_of([4, 8], 0..=255) {
-                    word((size, 0, bit), bit < 8 * size);
+                for size in [4, 8] {
+                    for bit in 0..=255 {
+                        word((size, 0, bit), bit < 8 * size);
+                    }
                 }
             }),
             (
@@ -169,14 +173,6 @@ fn flagged(flags: u16, want: Result<u32>) {
         register(&valid, &request, want);
     })
     .join();
-}
-
-fn each_of<T: Copy>(
-    sizes: [u8; 2],
-    values: impl Iterator<Item = T> + Clone,
-) -> impl Iterator<Item = (u8, T)> {
-    let values = move |size| values.clone().map(move |value| (size, value));
-    sizes.into_iter().flat_map(values)
 }
 
 fn word(case: (u8, u64, u8), is_taken: bool) {

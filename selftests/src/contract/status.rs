@@ -123,13 +123,12 @@ fn sorted<T: Ord>(mut events: Vec<T>) -> Vec<T> {
     events
 }
 
-/// Makes `count` events, named by `name`.
-fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
-    let data = Data::open();
-    let page = Mapping::kept(1);
+/// Makes `count` events of one file, named by `name`.
+pub fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
+    let (data, page) = (Data::open(), Mapping::kept(1));
     for i in 0..count {
-        data.register_text(&format!("{} u32 a", name(i)), page.address() + 4 * i, 0)
-            .unwrap();
+        let got = data.register_text(&format!("{} u32 a", name(i)), page.address() + 4 * i, 0);
+        expect(got, Ok(i as u32));
     }
     (data, page)
 }

@@ -4,6 +4,7 @@
 
 use super::check::{expect, Check, Row, NAME, TEXT};
 use super::register::Place;
+use super::status::make;
 use crate::kit::abi::{location, Data};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
@@ -200,17 +201,10 @@ fn index_of_file() {
 }
 
 fn many_events() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let tracer = TraceInstance::instance(NAME);
     let name = |i| format!("st_write{i}");
-    for i in 0..50u32 {
-        let address = page.address() + 4 * u64::from(i);
-        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
-        expect(got, Ok(i));
-        if i % 7 == 0 {
-            tracer.enable(&name(i));
-        }
-    }
+    let (data, _page) = make(50, name);
+    let tracer = TraceInstance::instance(NAME);
+    (0..50).step_by(7).for_each(|i| tracer.enable(&name(i)));
     for i in 0..50u32 {
         let want = if i % 7 == 0 { Ok(8) } else { Err(Errno::EBADF) };
         expect(data.write(i, &i.to_ne_bytes()), want);
