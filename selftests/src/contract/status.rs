@@ -133,8 +133,9 @@ pub fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
     (data, page)
 }
 
+/// The listing is larger than a page.
 fn totals() {
-    let name = |i| format!("st_status_many{i}");
+    let name = |i| format!("st_status_many{i:0>200}");
     let _made = make(30, name);
     let tracer = TraceInstance::instance("st_status_many");
     for i in [3, 4, 29] {
