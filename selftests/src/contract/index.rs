@@ -3,7 +3,6 @@
 //! "Register": the write indices of a file.
 
 use super::check::{expect, Check, Row};
-use super::formats::Formats;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL};
@@ -24,7 +23,6 @@ pub fn checks() -> Vec<Vec<Check>> {
         ("is_the_same_for_each_of_many", same_for_each_of_many),
         ("failures_do_not_count", failures_do_not_count),
         ("is_given_on_a_read_only_file", read_only_index),
-        ("is_counted_for_formats_too", index_of_formats),
     ])]
 }
 
@@ -103,12 +101,4 @@ fn read_only_index() {
     expect(nth(&data, &page, 0, 0), Ok(0));
     expect(nth(&data, &page, 1, 0), Ok(1));
     expect(data.unregister_bit(page.address(), 0), Ok(()));
-}
-
-fn index_of_formats() {
-    let (formats, page) = (Formats::new(), Mapping::kept(1));
-    expect(nth(&formats.data, &page, 9, 0), Ok(0));
-    expect(formats.register(0, "u32 a"), Ok(1));
-    expect(formats.register(1, "u64 a"), Ok(2));
-    expect(formats.register(2, "u32 a"), Ok(1));
 }
