@@ -5,7 +5,7 @@
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::harness::options;
 use crate::kit::abi::{Data, REGISTRATIONS};
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, settle, wait_gone, Event};
 use crate::kit::machine::Log;
@@ -52,7 +52,6 @@ pub fn checks() -> Vec<Vec<Check>> {
         SPACE.scenarios(&[
             ("outlives_its_file", outlives_its_file),
             ("outlives_the_thread_that_registered", outlives_its_thread),
-            ("ends_with_a_kill", ends_with_a_kill),
             ("ends_at_exec", ends_at_exec),
         ]),
         FORK.scenarios(&[
@@ -93,29 +92,16 @@ fn outlives_its_thread() {
     event.toggle();
 }
 
-/// Forks a child that registers, closes the file, waits for an order and runs `then`.
-fn holder(then: impl FnOnce()) -> Child {
-    let child = child::fork_until(Word::Registered, |line| {
+fn ends_at_exec() {
+    let mut child = child::fork_until(Word::Registered, |line| {
         let Event { data, .. } = Event::new(TEXT);
         drop(data);
         line.say(Word::Registered);
         line.hear(Word::GoOn);
-        then();
-    });
-    assert!(tracefs::event_exists(NAME));
-    child
-}
-
-fn ends_with_a_kill() {
-    holder(|| {}).kill();
-    wait_gone(NAME);
-}
-
-fn ends_at_exec() {
-    let mut child = holder(|| {
         let mut sleep = Command::new("sleep");
         panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
     });
+    assert!(tracefs::event_exists(NAME));
     child.line.say(Word::GoOn);
     wait_gone(NAME);
     // execve releases the old memory before it sets the new name.

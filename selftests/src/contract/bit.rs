@@ -215,10 +215,8 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
 
 fn two_events() {
     let event = Event::new(TEXT);
-    let got = event
-        .data
-        .register_text("st_other", event.page.address(), 1);
-    expect(got, Ok(1));
+    let address = event.page.address();
+    expect(event.data.register_text("st_other", address, 1), Ok(1));
     let word = || event.page.get(0);
     let tracer = TraceInstance::instance(NAME);
     tracer.enable("st_other");

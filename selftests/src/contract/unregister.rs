@@ -136,10 +136,8 @@ fn reserved((reserved, reserved2): (u8, u16), want: Result<()>) {
 
 fn elsewhere((offset, bit): (u64, u8), want: Result<()>) {
     let event = Event::new(TEXT);
-    let got = event
-        .data
-        .unregister_bit(event.page.address() + offset, bit);
-    expect(got, want);
+    let address = event.page.address() + offset;
+    expect(event.data.unregister_bit(address, bit), want);
     expect(event.unregister(), Ok(()));
 }
 

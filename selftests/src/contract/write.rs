@@ -177,6 +177,7 @@ fn index((index, payload): (i32, &[u8]), want: Result<usize>) {
 
 fn index_of_file() {
     let (one, two) = (Traced::new(TEXT), Traced::new("st_other u32 a"));
+    let (data, address) = (&two.event.data, two.event.page.address());
     let fresh = Data::open();
     for (event, value) in [(&one.event, 1), (&two.event, 2)] {
         expect(event.write(&[value; 4]), Ok(8));
@@ -186,13 +187,8 @@ fn index_of_file() {
     expect(one.recorded(4), vec![vec![1; 4]]);
     expect(two.recorded(4), vec![vec![2; 4]]);
     // The first event has another index on the second file.
-    expect(
-        two.event
-            .data
-            .register_text(TEXT, two.event.page.address(), 1),
-        Ok(1),
-    );
-    expect(two.event.data.write(1, &[3; 4]), Ok(8));
+    expect(data.register_text(TEXT, address, 1), Ok(1));
+    expect(data.write(1, &[3; 4]), Ok(8));
     expect(one.recorded(4), vec![vec![3; 4]]);
     one.detach();
     expect(one.event.write(&[4; 4]), Err(Errno::EBADF));
