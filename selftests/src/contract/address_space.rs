@@ -2,13 +2,12 @@
 
 //! "The enable bit": its address space, and changes of its memory.
 
-use super::bit::register;
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::harness::options;
 use crate::kit::abi::{Data, REGISTRATIONS};
-use crate::kit::child::{self, Child, Line, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, wait_gone, Event};
+use crate::kit::event::{repair_pending, settle, wait_gone, Event};
 use crate::kit::machine::Log;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
@@ -20,7 +19,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
 use std::thread;
 
 const SPACE: Row = Row::new(
@@ -54,98 +52,56 @@ pub fn checks() -> Vec<Vec<Check>> {
         SPACE.scenarios(&[
             ("outlives_its_file", outlives_its_file),
             ("outlives_the_thread_that_registered", outlives_its_thread),
-            ("ends_at_exit", ends_at_exit),
-            ("ends_with_a_kill", ends_with_a_kill),
             ("ends_at_exec", ends_at_exec),
         ]),
         FORK.scenarios(&[
-            ("a_childs_bit_is_in_its_own_memory", own_memory),
-            ("a_grandchild_inherits_too", grandchild),
-            ("a_child_outlives_its_parents_registration", child_outlives),
+            ("a_child_has_the_bit_in_its_own_memory", childs_own),
             ("a_program_spawned_changes_nothing", spawned),
-            ("threads_see_one_bit", threads),
         ]),
+        PAGES.each(
+            "a_page_unmapped_or_protected_is_skipped_until_the_next_change",
+            skipped,
+            (),
+            &[None, Some(READ)],
+        ),
         PAGES.scenarios(&[
             ("a_page_dropped_is_faulted_in", dropped_page),
-            (
-                "a_page_protected_is_skipped_until_the_next_change",
-                protected_page,
-            ),
-            (
-                "a_page_unmapped_is_skipped_until_the_next_change",
-                unmapped_page,
-            ),
             ("a_page_unmapped_stalls_no_other", unmapped_beside),
         ]),
-        FILES.scenarios(&[
-            (
-                "a_private_page_of_a_file_is_not_written_through",
-                private_file,
-            ),
-            ("a_shared_page_of_a_file_is_written_in_place", shared_file),
-        ]),
+        FILES.table(
+            "a_page_of_a_file_is_written_in_place_if_it_is_shared",
+            bit_in_a_file,
+            &[(libc::MAP_PRIVATE, false), (libc::MAP_SHARED, true)],
+        ),
         FLOOD.scenarios(&[("pages_that_cannot_be_written_do_not_flood_the_log", flood)]),
     ]
 }
 
-/// Checks that the bit follows in this process.
-#[track_caller]
-fn must_follow(page: &Mapping) {
-    let tracer = TraceInstance::instance("st_follow");
-    let word = || page.word(0).load(Ordering::Relaxed);
-    for _ in 0..3 {
-        tracer.enable(NAME);
-        wait::until("the bit to be set", || word() == 1);
-        tracer.disable(NAME);
-        wait::until("the bit to be cleared", || word() == 0);
-    }
-}
-
 fn outlives_its_file() {
-    let Event { data, page, .. } = Event::new(TEXT);
-    drop(data);
-    must_follow(&page);
-    expect(Data::open().unregister_bit(page.address(), 0), Ok(()));
+    let mut event = Event::new(TEXT);
+    // Closes the file that registered.
+    event.data = Data::open();
+    event.toggle();
+    expect(event.unregister(), Ok(()));
 }
 
 fn outlives_its_thread() {
     // The C implementation identifies a process by the thread that registered first: this one.
     let _first = Event::new("st_first");
     let event = thread::spawn(|| Event::new(TEXT)).join().unwrap();
-    must_follow(&event.page);
+    event.toggle();
 }
 
-/// Forks a child that registers, closes the file, waits for an order and runs `then`.
-fn holder(then: impl FnOnce()) -> Child {
-    let mut child = child::fork(|line| {
+fn ends_at_exec() {
+    let mut child = child::fork_until(Word::Registered, |line| {
         let Event { data, .. } = Event::new(TEXT);
         drop(data);
         line.say(Word::Registered);
         line.hear(Word::GoOn);
-        then();
-    });
-    child.line.hear(Word::Registered);
-    assert!(tracefs::event_exists(NAME));
-    child
-}
-
-fn ends_at_exit() {
-    let mut child = holder(|| {});
-    child.line.say(Word::GoOn);
-    child.join();
-    wait_gone(NAME);
-}
-
-fn ends_with_a_kill() {
-    holder(|| {}).kill();
-    wait_gone(NAME);
-}
-
-fn ends_at_exec() {
-    let mut child = holder(|| {
         let mut sleep = Command::new("sleep");
         panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
     });
+    assert!(tracefs::event_exists(NAME));
     child.line.say(Word::GoOn);
     wait_gone(NAME);
     // execve releases the old memory before it sets the new name.
@@ -154,170 +110,88 @@ fn ends_at_exec() {
     child.kill();
 }
 
-/// Reports the changes of an inherited bit, in a child of the process that registered.
-fn watch(line: &mut Line, event: &Event) {
-    line.say(Word::Forked);
-    event.wait_set();
-    line.say(Word::Set);
-    event.wait_clear();
-    line.say(Word::Cleared);
-}
-
-/// Checks that the child sees the bit set and cleared.
-fn show(child: &mut Child) {
-    child.line.hear(Word::Forked);
-    let tracer = TraceInstance::instance("st_show");
-    tracer.enable(NAME);
+/// The child follows beside its parent, and alone once the parent has unregistered.
+fn childs_own() {
+    let event = Event::new(TEXT);
+    let mut child = child::fork_until(Word::Forked, |line| {
+        line.say(Word::Forked);
+        for _ in 0..2 {
+            event.wait_set();
+            line.say(Word::Set);
+            event.wait_clear();
+            line.say(Word::Cleared);
+        }
+    });
+    event.follows(true);
     child.line.hear(Word::Set);
-    tracer.disable(NAME);
+    event.follows(false);
     child.line.hear(Word::Cleared);
-}
-
-fn own_memory() {
-    let event = Event::new(TEXT);
-    let mut child = child::fork(|line| {
-        line.say(Word::Forked);
-        line.hear(Word::Enabled);
-        event.wait_set();
-        // This process's own write does not affect its parent.
-        event.page.word(0).store(0, Ordering::Relaxed);
-        line.say(Word::Spoiled);
-        line.hear(Word::End);
-    });
-    child.line.hear(Word::Forked);
-    let tracer = TraceInstance::instance(NAME);
-    tracer.enable(NAME);
-    event.wait_set();
-    child.line.say(Word::Enabled);
-    child.line.hear(Word::Spoiled);
-    expect(event.bit(), true);
-    child.line.say(Word::End);
-    child.join();
-}
-
-fn grandchild() {
-    let event = Event::new(TEXT);
-    let mut child = child::fork(|line| {
-        let mut grandchild = child::fork(|line| watch(line, &event));
-        grandchild.line.hear(Word::Forked);
-        line.say(Word::Forked);
-        grandchild.line.hear(Word::Set);
-        line.say(Word::Set);
-        grandchild.line.hear(Word::Cleared);
-        line.say(Word::Cleared);
-        grandchild.join();
-    });
-    show(&mut child);
-    child.join();
-}
-
-fn child_outlives() {
-    let event = Event::new(TEXT);
-    let mut child = child::fork(|line| watch(line, &event));
     expect(event.unregister(), Ok(()));
-    show(&mut child);
+    event.switch(true);
+    child.line.hear(Word::Set);
     expect(event.bit(), false);
+    event.switch(false);
+    child.line.hear(Word::Cleared);
     child.join();
 }
 
 fn spawned() {
     let event = Event::new(TEXT);
-    let spawn = || assert!(Command::new("true").status().unwrap().success());
-    spawn();
-    must_follow(&event.page);
-    let tracer = TraceInstance::instance(NAME);
-    tracer.enable(NAME);
-    event.wait_set();
-    spawn();
+    event.follows(true);
+    assert!(Command::new("true").status().unwrap().success());
     expect(event.bit(), true);
-}
-
-fn threads() {
-    let event = Event::new(TEXT);
-    let tracer = TraceInstance::instance(NAME);
-    let (says, hears) = mpsc::channel();
-    thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            event.wait_set();
-            says.send(()).unwrap();
-            event.wait_clear();
-        });
-        tracer.enable(NAME);
-        event.wait_set();
-        hears.recv_timeout(wait::limit()).unwrap();
-        tracer.disable(NAME);
-        event.wait_clear();
-        other.join().unwrap();
-    });
+    event.follows(false);
 }
 
 fn dropped_page() {
     let event = Event::new(TEXT);
-    event.page.advise(libc::MADV_DONTNEED).unwrap();
-    let tracer = TraceInstance::instance(NAME);
-    tracer.enable(NAME);
-    event.wait_set();
+    event.page.discard();
+    event.toggle();
 }
 
-/// Waits until the bit is skipped until the next change. Returns false on C, which does not show
-/// this.
-fn is_left_alone() -> bool {
+/// A bit that could not be written when the event was enabled, but can be now, keeps its value, and
+/// the next change is written.
+fn skipped(protection: Option<i32>, (): ()) {
+    let mut event = Event::new(TEXT);
+    match protection {
+        Some(protection) => event.page.protect(protection),
+        None => event.page.unmap(),
+    }
+    event.switch(true);
+    // C does not show when it leaves a bit alone.
     let shows = Path::new(REGISTRATIONS).exists();
     if shows {
-        let own = std::process::id() as i32;
-        wait::until("the bit to be left alone", || !repair_pending(own));
+        settle();
     }
-    shows
-}
-
-/// Checks a bit that could not be written when the event was enabled, but can be now: it keeps its
-/// value, and the next change is written.
-#[track_caller]
-fn next_change_is_written(event: &Event, tracer: &TraceInstance, was_left_alone: bool) {
-    if was_left_alone {
+    match protection {
+        Some(_) => {
+            expect(event.bit(), false);
+            event.page.protect(READ_WRITE);
+        }
+        None => event.page.map_again(),
+    }
+    if shows {
         expect(event.bit(), false);
         // A different value, so that a single change is visible.
-        event.page.word(0).store(1, Ordering::Relaxed);
-        tracer.disable(NAME);
-        event.wait_clear();
-        tracer.enable(NAME);
-        event.wait_set();
+        event.page.set(0, 1);
+        event.follows(false);
+        event.follows(true);
     } else {
         // A change can come too early, and is skipped, too.
         wait::until("the next change to be seen", || {
-            tracer.disable(NAME);
-            tracer.enable(NAME);
+            event.switch(false);
+            event.switch(true);
             event.bit()
         });
     }
-}
-
-fn protected_page() {
-    let event = Event::new(TEXT);
-    let tracer = TraceInstance::instance(NAME);
-    event.page.protect(READ);
-    tracer.enable(NAME);
-    let was_left_alone = is_left_alone();
-    expect(event.bit(), false);
-    event.page.protect(READ_WRITE);
-    next_change_is_written(&event, &tracer, was_left_alone);
-}
-
-fn unmapped_page() {
-    let mut event = Event::new(TEXT);
-    let tracer = TraceInstance::instance(NAME);
-    event.page.unmap();
-    tracer.enable(NAME);
-    let was_left_alone = is_left_alone();
-    event.page.map_again();
-    next_change_is_written(&event, &tracer, was_left_alone);
+    event.switch(false);
 }
 
 fn unmapped_beside() {
     let event = Event::new(TEXT);
     let mut gone = Event::new(TEXT);
     gone.page.unmap();
-    must_follow(&event.page);
+    event.toggle();
     expect(gone.unregister(), Err(Errno::EFAULT));
 }
 
@@ -332,9 +206,7 @@ fn bit_in_a_file(flags: i32, is_written: bool) {
     expect(data.register_text(TEXT, address, 1), Ok(0));
     let is = |value: u8| {
         let word = u32::from_ne_bytes([value, 0xf0, 0xf0, 0xf0]);
-        wait::until("the bit to follow", || {
-            page.word(8).load(Ordering::Relaxed) == word
-        });
+        wait::until("the bit to follow", || page.get(8) == word);
         let (mut bytes, mut want) = ([0; PAGE], OLD);
         file.read_exact_at(&mut bytes, 0).unwrap();
         if is_written {
@@ -353,14 +225,6 @@ fn bit_in_a_file(flags: i32, is_written: bool) {
     expect(data.unregister_bit(address, 1), Ok(()));
 }
 
-fn private_file() {
-    bit_in_a_file(libc::MAP_PRIVATE, false);
-}
-
-fn shared_file() {
-    bit_in_a_file(libc::MAP_SHARED, true);
-}
-
 fn flood() {
     const BITS: u8 = 64;
     const ROUNDS: usize = 4;
@@ -368,7 +232,7 @@ fn flood() {
     const MAX_LINES: usize = 10;
     let event = Event::new(TEXT);
     for bit in 0..BITS {
-        register(&event, 8, 8, bit);
+        event.add_bit_of(8, event.page.address() + 8, bit);
     }
     let (mut log, mut said) = (Log::from_now(), 0);
     let mut hear = || {

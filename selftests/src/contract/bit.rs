@@ -3,13 +3,11 @@
 //! "The enable bit".
 
 use super::check::{expect, Check, Row, NAME, TEXT};
-use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
-use std::ffi::CString;
 use std::sync::atomic::Ordering;
 
 const REGISTERED: Row = Row::new(
@@ -83,24 +81,10 @@ pub fn checks() -> Vec<Vec<Check>> {
         ),
         ALONE.scenarios(&[
             ("two_bits_of_a_word_follow_their_own_events", two_events),
-            ("40_events_have_bits_of_their_own", many_events),
-            ("all_bits_of_an_event_follow", all_bits),
             ("bits_on_several_pages_follow", several_pages),
             ("no_other_bit_of_the_page_changes", whole_page),
         ]),
     ]
-}
-
-/// Registers [`TEXT`] with a bit at an offset of the page.
-#[track_caller]
-pub fn register(event: &Event, offset: u64, enable_size: u8, enable_bit: u8) {
-    let text = CString::new(TEXT).unwrap();
-    let request = Register {
-        enable_size,
-        enable_bit,
-        ..Register::new(event.page.address() + offset, text.as_ptr() as u64)
-    };
-    expect(event.data.register(&request), Ok(event.index));
 }
 
 const INSTANCE: Option<Consumer> = Some(Consumer::Instance);
@@ -113,21 +97,19 @@ fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
     let (ones, without) = (u64::MAX, !(1 << bit));
     let word = event.page.long(64);
     word.store(if want { without } else { ones }, Ordering::Relaxed);
-    register(&event, 64, size, bit);
+    event.add_bit_of(size, event.page.address() + 64, bit);
     expect(
         word.load(Ordering::Relaxed),
         if want { ones } else { without },
     );
-    if let Some(detach) = attached {
-        detach();
-    }
+    attached.into_iter().for_each(|detach| detach());
 }
 
 const GROUP_SWITCH: &str = "events/user_events/enable";
 
 /// A kind of consumer.
-#[derive(Clone, Copy, Debug)]
-enum Consumer {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Consumer {
     Top,
     Instance,
     RemovedInstance,
@@ -139,16 +121,19 @@ enum Consumer {
     SetEvent,
 }
 
+/// Detaches a consumer, or ends another use of an event.
+pub type Detach = Box<dyn FnOnce()>;
+
 impl Consumer {
-    /// Attaches it. Returns what detaches it.
-    fn attach(self, id: u64) -> Box<dyn FnOnce()> {
+    /// Attaches it to [`NAME`], which has this id.
+    pub fn attach(self, id: u64) -> Detach {
         let set = |file, value| TraceInstance::top().control(file, value);
-        let trigger = |trigger: &'static str| -> Box<dyn FnOnce()> {
+        let trigger = |trigger: &'static str| -> Detach {
             let set = |text: &str| TraceInstance::top().set(NAME, "trigger", text).unwrap();
             set(trigger);
             Box::new(move || set(&format!("!{trigger}")))
         };
-        let perf = |pid, cpu| -> Box<dyn FnOnce()> {
+        let perf = |pid, cpu| -> Detach {
             let perf = Perf::open(id, pid, cpu).unwrap();
             Box::new(move || drop(perf))
         };
@@ -230,11 +215,9 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
 
 fn two_events() {
     let event = Event::new(TEXT);
-    let got = event
-        .data
-        .register_text("st_other", event.page.address(), 1);
-    expect(got, Ok(1));
-    let word = || event.page.word(0).load(Ordering::Relaxed);
+    let address = event.page.address();
+    expect(event.data.register_text("st_other", address, 1), Ok(1));
+    let word = || event.page.get(0);
     let tracer = TraceInstance::instance(NAME);
     tracer.enable("st_other");
     wait::until("the other event's bit", || word() == 2);
@@ -244,75 +227,41 @@ fn two_events() {
     wait::until("the first event's bit", || word() == 1);
 }
 
-fn many_events() {
-    const EVENTS: usize = 40;
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let name = |i| format!("st_bit{i}");
-    for i in 0..EVENTS {
-        let address = page.address() + 4 * i as u64;
-        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
-        expect(got, Ok(i as u32));
-    }
-    let words =
-        || -> [u32; EVENTS] { std::array::from_fn(|i| page.word(4 * i).load(Ordering::Relaxed)) };
-    let top = TraceInstance::top();
-    for chosen in [0, 7, EVENTS - 1] {
-        top.enable(&name(chosen));
-        let want: [u32; EVENTS] = std::array::from_fn(|i| (i == chosen).into());
-        wait::until("the bit of this event alone", || words() == want);
-        top.disable(&name(chosen));
-        wait::until("all bits to be clear", || words() == [0; EVENTS]);
-    }
-}
-
 fn several_pages() {
     let event = Event::new(TEXT);
     let pages = Mapping::kept(4);
     let words: Vec<usize> = (0..4 * PAGE).step_by(512).collect();
     for &word in &words {
         for bit in [0, 17] {
-            let address = pages.address() + word as u64;
-            expect(event.data.register_text(TEXT, address, bit), Ok(0));
+            event.add_bit(pages.address() + word as u64, bit);
         }
     }
-    let all = |value| {
-        let mut words = words.iter().map(|&at| pages.word(at));
-        words.all(|word| word.load(Ordering::Relaxed) == value)
-    };
-    let top = TraceInstance::top();
-    top.enable(NAME);
+    let all = |value| words.iter().all(|&at| pages.get(at) == value);
+    event.switch(true);
     wait::until("all bits to be set", || all((1 << 17) | 1));
-    top.disable(NAME);
+    event.switch(false);
     wait::until("all bits to be cleared", || all(0));
 }
 
+/// Each bit of words of both sizes, each word beside others, and the ends of the page.
 fn whole_page() {
-    /// Offset, size and bit of words, including both ends of the page.
-    const WORDS: [(u64, u8, u8); 12] = [
-        (16, 4, 0),
-        (32, 4, 1),
-        (48, 4, 15),
-        (64, 4, 31),
-        (84, 4, 0),
-        (100, 4, 31),
-        (112, 8, 0),
-        (128, 8, 31),
-        (144, 8, 32),
-        (160, 8, 63),
-        (4092, 4, 31),
-        (4080, 8, 63),
-    ];
+    /// Offset, size and bit of words behind the event's own.
+    fn words() -> impl Iterator<Item = (usize, u8, u8)> {
+        let of_4 = (0..32).map(|bit| (12 + 12 * usize::from(bit), 4, bit));
+        let of_8 = (0..64).map(|bit| (1024 + 16 * usize::from(bit), 8, bit));
+        of_4.chain(of_8)
+            .chain([(PAGE - 4, 4, 31), (PAGE - 16, 8, 63)])
+    }
     const LONGS: usize = PAGE / 8 - 1;
     let event = Event::new(TEXT);
     let mut bits = [0u64; LONGS];
-    for (offset, size, bit) in WORDS {
-        register(&event, offset, size, bit);
+    for (offset, size, bit) in words() {
+        event.add_bit_of(size, event.page.address() + offset as u64, bit);
         // The first 8 bytes have the event's own bit.
-        bits[offset as usize / 8 - 1] |= 1 << (u64::from(bit) + (offset & 4) * 8);
+        bits[offset / 8 - 1] |= 1 << (usize::from(bit) + (offset & 4) * 8);
     }
     let long = |i: usize| event.page.long(8 * (i + 1));
     let longs = || -> [u64; LONGS] { std::array::from_fn(|i| long(i).load(Ordering::Relaxed)) };
-    let top = TraceInstance::top();
     for others in [0, u64::MAX, 0x5555_5555_5555_5555, 0xaaaa_aaaa_aaaa_aaaa] {
         let (on, off) = (
             bits.map(|bits| others | bits),
@@ -321,27 +270,9 @@ fn whole_page() {
         for (i, value) in off.into_iter().enumerate() {
             long(i).store(value, Ordering::Relaxed);
         }
-        top.enable(NAME);
+        event.switch(true);
         wait::until("exactly the registered bits to be set", || longs() == on);
-        top.disable(NAME);
+        event.switch(false);
         wait::until("exactly these to be cleared", || longs() == off);
     }
-}
-
-fn all_bits() {
-    let event = Event::new(TEXT);
-    for bit in 1..32 {
-        register(&event, 0, 4, bit);
-    }
-    for bit in 0..64 {
-        register(&event, 8, 8, bit);
-    }
-    let words = || [0, 8].map(|at| event.page.long(at).load(Ordering::Relaxed));
-    let tracer = TraceInstance::instance(NAME);
-    tracer.enable(NAME);
-    wait::until("all bits to be set", || {
-        words() == [u64::from(u32::MAX), u64::MAX]
-    });
-    tracer.disable(NAME);
-    wait::until("all bits to be cleared", || words() == [0, 0]);
 }

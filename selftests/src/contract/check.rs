@@ -228,15 +228,19 @@ pub fn sizes(end: u32) -> Vec<(Size, Result<()>)> {
     zeros.chain(others).collect()
 }
 
-/// Deletes an event once it is unused: references of tasks that just ended may be dropped with a
-/// delay.
-pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
+/// Repeats a deletion until the event is unused: references of tasks that just ended may be dropped
+/// with a delay.
+pub fn when_idle(delete: impl Fn() -> Result<()>) -> Result<()> {
     let mut last = Ok(());
     wait::eventually(|| {
-        last = data.delete(name);
+        last = delete();
         last != Err(Errno::EBUSY)
     });
     last
+}
+
+pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
+    when_idle(|| data.delete(name))
 }
 
 /// Deletes an event when dropped, once it is unused.
@@ -247,12 +251,4 @@ impl Drop for DeletedAtEnd<'_> {
         // Fails if the check has deleted it.
         let _ = delete_when_idle(&Data::open(), self.0);
     }
-}
-
-/// Runs a function that makes a persistent event in a process of its own, and deletes the event
-/// afterwards.
-#[track_caller]
-pub fn in_child_then_delete(name: &str, run: impl FnOnce()) {
-    let _deleted = DeletedAtEnd(name);
-    child::fork(|_| run()).join();
 }

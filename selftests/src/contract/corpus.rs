@@ -4,13 +4,13 @@
 //! running kernel. The result and `format` must be those of the model of the schema's tests. The C
 //! implementation may differ from it only as [`is_how_c_differs`] allows.
 
-use super::check::{Check, Row};
+use super::check::{when_idle, Check, Row};
 use crate::harness::options;
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, PERSIST};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
 use crate::kit::model::{self, ModelField, Type};
-use crate::kit::{os, tracefs, wait};
+use crate::kit::{os, tracefs};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -134,12 +134,9 @@ fn format_of(name: &[u8]) -> [String; 2] {
 fn delete(name: &[u8]) {
     let data = Data::open();
     let name = CString::new(name).expect("no NUL");
-    let mut result = Ok(0);
-    wait::eventually(|| {
-        result = os::ioctl(&data.file, DIAG_IOCSDEL, name.as_ptr() as u64);
-        result != Err(Errno::EBUSY)
-    });
-    assert_eq!(result, Ok(0), "delete {name:?}");
+    let delete = || os::ioctl(&data.file, DIAG_IOCSDEL, name.as_ptr() as u64);
+    let result = when_idle(|| delete().map(drop));
+    assert_eq!(result, Ok(()), "delete {name:?}");
 }
 
 /// Registers each description, and compares the result with that of the model. Returns how many

@@ -3,14 +3,12 @@
 //! "Delete and lifetime": deletion by `DIAG_IOCSDEL`, and events that stay until then.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
+    delete_when_idle, described, expect, register_and_exit, when_idle, Check, DeletedAtEnd, Row,
     NAME, TEXT,
 };
-use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
 use super::register::Place;
 use crate::kit::abi::{Data, DIAG_IOCSDEL, MULTI_FORMAT, PERSIST};
-use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
@@ -24,7 +22,6 @@ const UNKNOWN: Row = Row::new(
     "DIAG_IOCSDEL: unknown → ENOENT; bad pointer → EFAULT",
 );
 const READ_ONLY: Row = Row::new("delete", "DIAG_IOCSDEL deletes what is not in use");
-const MAY: Row = Row::new("delete", "persistent without the capability → EPERM");
 const NAME_IS_ENOUGH: Row = Row::better_than_c(
     5,
     "delete",
@@ -40,16 +37,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             persists,
             &[(0, false), (1, true), (2, false), (3, true)],
         ),
-        PERSISTS.scenarios(&[
-            (
-                "a_persistent_event_may_be_registered_again",
-                persistent_again,
-            ),
-            (
-                "a_plain_event_shared_with_the_flag_goes",
-                shared_persistently,
-            ),
-        ]),
+        PERSISTS.scenarios(&[(
+            "a_plain_event_shared_with_the_flag_goes",
+            shared_persistently,
+        )]),
         UNKNOWN.each(
             "any_other_text_is_enoent",
             delete_beside,
@@ -81,19 +72,12 @@ pub fn checks() -> Vec<Vec<Check>> {
         ),
         READ_ONLY.scenarios(&[
             ("works_through_a_read_only_file", delete_read_only),
-            ("an_unused_event_goes_and_can_be_made_anew", unused),
-        ]),
-        MAY.scenarios(&[
             (
-                "persistent_without_the_capability_is_eperm",
-                persistent_unprivileged,
+                "an_unused_event_goes_and_can_be_made_anew_with_any_fields",
+                unused,
             ),
-            ("in_use_without_the_capability_is_ebusy", busy_unprivileged),
         ]),
-        FORMATS.scenarios(&[
-            ("all_formats_go_and_no_other_name", all_formats_go),
-            ("formats_in_use_are_ebusy", formats_in_use),
-        ]),
+        FORMATS.scenarios(&[("all_formats_go_and_no_other_name", all_formats_go)]),
         FORMATS.cases(
             formats_by_line,
             &[
@@ -125,37 +109,24 @@ pub fn checks() -> Vec<Vec<Check>> {
 
 /// Registers with these flags in a process that ends.
 fn persists(flags: u16, want: bool) {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], flags);
-        if want {
-            an_event_comes_and_goes();
-            expect(count_of_events(), 1);
-            expect(delete_when_idle(&Data::open(), NAME), Ok(()));
-        } else {
-            wait::until("the event to go", || count_of_events() == 0);
-        }
-        expect(count_of_events(), 0);
-    });
-}
-
-fn persistent_again() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        register_and_exit(&[TEXT], PERSIST);
+    let _deleted = DeletedAtEnd(NAME);
+    register_and_exit(&[TEXT], flags);
+    if want {
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
-    });
+        expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    } else {
+        wait::until("the event to go", || count_of_events() == 0);
+    }
+    expect(count_of_events(), 0);
 }
 
 fn shared_persistently() {
-    in_child_then_delete(NAME, || {
-        child::fork(|_| {
-            let _event = Event::new(TEXT);
-            register_and_exit(&[TEXT], PERSIST);
-        })
-        .join();
-        wait::until("the event to go", || count_of_events() == 0);
-    });
+    let _deleted = DeletedAtEnd(NAME);
+    let event = Event::new(TEXT);
+    register_and_exit(&[TEXT], PERSIST);
+    event.end();
+    wait::until("the event to go", || count_of_events() == 0);
 }
 
 fn delete_beside(name: &str, want: Result<()>) {
@@ -182,10 +153,8 @@ fn delete_read_only() {
 }
 
 fn unused() {
-    for _ in 0..5 {
-        let event = Event::new(TEXT);
-        expect(event.unregister(), Ok(()));
-        drop(event);
+    for fields in ["u32 a", "u64 a", "", "char[4] b; u8 c", "u32 a"] {
+        Event::new(&described(fields)).end();
         // The event goes by itself, before or after the deletion.
         let data = Data::open();
         let got = delete_when_idle(&data, NAME);
@@ -193,32 +162,6 @@ fn unused() {
         wait_gone(NAME);
         expect(data.delete(NAME), Err(Errno::ENOENT));
     }
-}
-
-/// Deletes in a process without capabilities.
-fn delete_unprivileged(delete: fn(&Data, &str) -> Result<()>, want: Result<()>) {
-    child::fork(|_| {
-        let data = Data::open();
-        os::become_unprivileged();
-        expect(delete(&data, NAME), want);
-    })
-    .join();
-}
-
-fn persistent_unprivileged() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        delete_unprivileged(delete_when_idle, Err(Errno::EPERM));
-        expect(count_of_events(), 1);
-    });
-}
-
-fn busy_unprivileged() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        let _event = Event::new(TEXT);
-        delete_unprivileged(Data::delete, Err(Errno::EBUSY));
-    });
 }
 
 const THREE: [&str; 3] = [
@@ -255,19 +198,6 @@ fn all_formats_go() {
 fn formats_by_line(line: &str, want: usize) {
     let _deleted = DeletedAtEnd(NAME);
     register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
-    let mut last = Ok(());
-    wait::eventually(|| {
-        last = dynamic::run(line);
-        last != Err(Errno::EBUSY)
-    });
-    expect(last, Ok(()));
+    expect(when_idle(|| dynamic::run(line)), Ok(()));
     expect(formats_of(NAME).len(), want);
-}
-
-fn formats_in_use() {
-    let formats = Formats::new();
-    expect(formats.register(0, "u32 a"), Ok(0));
-    expect(formats.register(1, "u64 a"), Ok(1));
-    expect(formats.data.delete(NAME), Err(Errno::EBUSY));
-    expect(count_of_events(), 2);
 }

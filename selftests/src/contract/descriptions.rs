@@ -52,32 +52,25 @@ const TOO_LARGE: Row = Row::better_than_c(
     "got Ok(0)",
 );
 
-/// Descriptions with names of all kinds.
+/// Descriptions with names of all kinds. The rows in which C differs have more, and so have the
+/// tables of the schema's tests.
 const NAMES: &[&str] = &[
     // Taken:
     "x u32 a",
     "4711 u32 a",
     "st.a.b u32 a",
-    "... u32 a",
     "st,a=b(c)! u32 a",
     "st_größe u32 a",
-    "user_events u32 a",
     // Flags:
     "st_conform:flag u32 a",
     "st_conform: u32 a",
     ":flag u32 a",
     "st_conform:flag",
     // No names of files, or not one word of one line:
-    " u32 a",
     "",
-    ". u32 a",
-    ".. u32 a",
     "enable u32 a",
-    "filter u32 a",
-    "st_a/b u32 a",
     "../st_b u32 a",
     "st_a\tb u32 a",
-    "st_a\nst_b",
     "st_a\x01 u32 a",
     "st_a\x1fb u32 a",
     "st_a\x7fb u32 a",
@@ -85,18 +78,15 @@ const NAMES: &[&str] = &[
     "#st_a u32 a",
 ];
 
-/// Fields of all kinds.
+/// The same with fields.
 const FIELDS: &[&str] = &[
     // Empty ones, and white space in front of one:
     "u32 a;",
-    ";u32 a",
     "u32 a;;u8 b",
     ";;;",
     "\t u32 a;\t\n u8 b",
     "",
     // Too few or too many words, or blanks:
-    "u32",
-    "a",
     "u32  a",
     "struct  p p 16",
     "struct p  p 16",
@@ -104,9 +94,7 @@ const FIELDS: &[&str] = &[
     "u32 a ",
     "u32 a ;u8 b",
     "u32\ta",
-    "u32 a 4",
     "char[8] a 8",
-    "__rel_loc char[] a 4",
     "struct p p 16 4",
     "u32 a; u8",
     "u8; u32 a",
@@ -117,38 +105,21 @@ const FIELDS: &[&str] = &[
     "struct p p -1",
     "struct p p x",
     "__rel_loc a",
-    "__data_loc char[]",
     "unsigned a",
     // Other types and lengths:
     "long a",
-    "unsigned long a",
-    "bool a",
-    "size_t a",
-    "float a",
-    "U32 a",
-    "unsigned u32 a",
     "void* a",
-    "u32[4] a",
     "char[] a",
     "char[0] a",
-    "char[-1] a",
     "char[1025] a",
-    "char[0x401] a",
     "char[0000010] a",
-    "char[08] a",
-    "char[0x] a",
-    "char[ 4] a",
-    "char[4 a",
     "unsigned short[4] a",
     // Names that cannot be shown, and those that are taken already:
-    "u32 a; u64 a",
     "u32 a; struct p a 4",
     "u32 ",
     "struct p  16",
     "u8 common_flags",
     "u8 common_preempt_count",
-    "u32 common_pid",
-    "u32 common_cpu",
     "char[16] common_comm",
     "u64 common_timestamp",
     "__rel_loc u64[] common_stacktrace",
@@ -157,29 +128,22 @@ const FIELDS: &[&str] = &[
     "u32 a%d",
     "u32 a#b",
     "struct x#y p 8",
-    "char a[20]",
     "char *p",
-    "char[4][4] a",
     // Tags and elements that the kernel takes for others:
     "struct x__data_loc p 8",
-    "struct cpumask_t p 8",
     "struct x* p 8",
     "struct char[4] p 8",
     "struct x\" p 8",
     "struct x\ny p 8",
-    "__data_loc cpumask_t[] a",
     "__rel_loc x__data_loc_char[] a",
     "__data_loc x__rel_loc[] a",
-    "__rel_loc char*[] a",
     "__data_loc u8[4][] a",
     // The largest fixed part, and larger ones:
     "struct p p 524256",
     "struct p p 524252; u32 a",
-    "struct p p 524257",
     "struct p p 524253; u32 a",
     "struct p p 300000; struct q q 300000",
     "struct p p 2147483648",
-    "struct p p 4294967295",
     "struct p p 4294967300",
     "struct p p 18446744073709551620",
     "struct p p 4294967290; struct q q 20",
@@ -190,21 +154,10 @@ pub fn checks() -> Vec<Vec<Check>> {
         NAME.scenarios(&[("are_taken_or_refused", || {
             are_taken_or_refused(NAMES.iter().map(|text| text.to_string()));
         })]),
-        NAME.cases(
-            long_name,
-            &[
-                ("255_bytes_are_taken", (255, 0), Ok(0)),
-                ("240_bytes_of_a_format_are_taken", (240, 2), Ok(0)),
-            ],
-        ),
-        BAD_NAME.all(
-            long_name,
-            Err(Errno::EINVAL),
-            &[
-                ("256_bytes_are_einval", (256, 0)),
-                ("254_bytes_of_a_format_are_einval", (254, 2)),
-            ],
-        ),
+        NAME.scenarios(&[("255_bytes_are_taken", || long_name(255, Ok(0)))]),
+        BAD_NAME.scenarios(&[("256_bytes_are_einval", || {
+            long_name(256, Err(Errno::EINVAL))
+        })]),
         BAD_NAME.scenarios(&[(
             "the_suffix_of_a_format_counts_for_its_255_bytes",
             longest_with_suffix,
@@ -264,11 +217,10 @@ fn refused(text: &str, want: Errno) {
     expect(data.register_text(TEXT, page.address(), 0), Ok(0));
 }
 
-fn long_name((length, flags): (usize, u16), want: Result<u32>) {
+fn long_name(length: usize, want: Result<u32>) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let text = format!("st_{} u32 a", "x".repeat(length - 3));
-    let got = data.register_flags(&text, page.address(), 0, flags);
-    expect(got, want);
+    expect(data.register_text(&text, page.address(), 0), want);
 }
 
 fn longest_with_suffix() {

@@ -3,11 +3,11 @@
 //! "Register": the write indices of a file.
 
 use super::check::{expect, Check, Row};
-use super::formats::Formats;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, KERNEL};
 use crate::kit::random::Random;
+use crate::kit::tracefs::count_of_events;
 use std::collections::BTreeSet;
 
 const INDEX: Row = Row::new(
@@ -23,7 +23,6 @@ pub fn checks() -> Vec<Vec<Check>> {
         ("is_the_same_for_each_of_many", same_for_each_of_many),
         ("failures_do_not_count", failures_do_not_count),
         ("is_given_on_a_read_only_file", read_only_index),
-        ("is_counted_for_formats_too", index_of_formats),
     ])]
 }
 
@@ -78,13 +77,22 @@ fn same_for_each_of_many() {
     }
 }
 
+/// A registration that fails takes no index, and leaves no event and no bit.
 fn failures_do_not_count() {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    let register = |text, bit| data.register_text(text, page.address(), bit);
+    let address = page.address();
     expect(nth(&data, &page, 0, 0), Ok(0));
-    expect(register("st_index1 nonsense a", 1), Err(Errno::EINVAL));
-    expect(register("st_index0 u64 a", 1), Err(Errno::EADDRINUSE));
-    expect(register("st_index1 u32 a", 0), Err(Errno::EADDRINUSE));
+    for (text, address, bit, errno) in [
+        ("st_index1 nonsense a", address, 1, Errno::EINVAL),
+        ("st_index1 u32 a", address + 1, 1, Errno::EINVAL),
+        ("st_index1 u32 a", KERNEL, 1, Errno::EFAULT),
+        ("st_index0 u64 a", address, 1, Errno::EADDRINUSE),
+        ("st_index1 u32 a", address, 0, Errno::EADDRINUSE),
+    ] {
+        expect(data.register_text(text, address, bit), Err(errno));
+        expect(count_of_events(), 1);
+    }
+    expect(data.unregister_bit(address, 1), Err(Errno::ENOENT));
     expect(nth(&data, &page, 1, 0), Ok(1));
 }
 
@@ -93,12 +101,4 @@ fn read_only_index() {
     expect(nth(&data, &page, 0, 0), Ok(0));
     expect(nth(&data, &page, 1, 0), Ok(1));
     expect(data.unregister_bit(page.address(), 0), Ok(()));
-}
-
-fn index_of_formats() {
-    let (formats, page) = (Formats::new(), Mapping::kept(1));
-    expect(nth(&formats.data, &page, 9, 0), Ok(0));
-    expect(formats.register(0, "u32 a"), Ok(1));
-    expect(formats.register(1, "u64 a"), Ok(2));
-    expect(formats.register(2, "u32 a"), Ok(1));
 }

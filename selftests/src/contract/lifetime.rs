@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! "Delete and lifetime", and the write indices of a file.
+//! "Delete and lifetime": what keeps an event, and keeps it from being deleted.
 
-use super::check::{delete_when_idle, described, expect, Check, DeletedAtEnd, Row, NAME, TEXT};
+use super::bit::{Consumer, Detach};
+use super::check::{delete_when_idle, expect, Check, DeletedAtEnd, Row, NAME, TEXT};
 use crate::kit::abi::{Data, PERSIST};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::memory::{Mapping, KERNEL};
-use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, count_of_events, TraceInstance};
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::{self, count_of_events};
 use std::rc::{Rc, Weak};
 
 const LIVES: Row = Row::new(
@@ -25,11 +25,6 @@ pub fn checks() -> Vec<Vec<Check>> {
         LIVES.each("goes_with_its_last_use", goes_with, 0, USES),
         BUSY.each("in_use_is_ebusy", busy_with, 0, USES),
         BUSY.each("persistent_in_use_is_ebusy", busy_with, PERSIST, USES),
-        LIVES.scenarios(&[
-            ("one_that_goes_leaves_the_others", others_stay),
-            ("its_name_is_free_for_other_fields_then", name_is_free),
-            ("a_failed_registration_leaves_no_event", failed_leaves_none),
-        ]),
     ]
 }
 
@@ -42,15 +37,15 @@ const USES: &[&[Use]] = &[
     &[Use::Duplicate, Use::ChildsFile],
     &[Use::Bit],
     &[Use::Child],
-    &[Use::Top],
-    &[Use::Instance],
-    &[Use::Perf],
+    &[Use::By(Consumer::Top)],
+    &[Use::By(Consumer::Instance)],
+    &[Use::By(Consumer::Perf)],
     &[Use::File, Use::Bit],
     &[Use::Bit, Use::SecondFile],
     &[Use::Bit, Use::SecondBit],
     &[Use::Bit, Use::Child],
-    &[Use::Top, Use::Perf],
-    &[Use::File, Use::Instance],
+    &[Use::By(Consumer::Top), Use::By(Consumer::Perf)],
+    &[Use::File, Use::By(Consumer::Instance)],
 ];
 
 /// A use that keeps an event alive.
@@ -65,17 +60,12 @@ enum Use {
     Bit,
     SecondBit,
     Child,
-    Top,
-    Instance,
-    Perf,
+    By(Consumer),
 }
-
-/// Ends a use.
-type End = Box<dyn FnOnce()>;
 
 /// Makes the event, with these flags and uses only. Returns the file that registered, while that is
 /// a use, and what ends each use.
-fn used_by(uses: &'static [Use], flags: u16) -> (Weak<Data>, Vec<End>) {
+fn used_by(uses: &'static [Use], flags: u16) -> (Weak<Data>, Vec<Detach>) {
     let (data, address) = (Rc::new(Data::open()), Mapping::kept(1).address());
     let got = data.register_flags(TEXT, address, 0, flags);
     expect(got, Ok(0));
@@ -93,11 +83,11 @@ fn unregister(address: u64, bit: u8) {
 }
 
 impl Use {
-    fn begin(self, data: &Rc<Data>, address: u64) -> End {
-        fn dropped<T: 'static>(used: T) -> End {
+    fn begin(self, data: &Rc<Data>, address: u64) -> Detach {
+        fn dropped<T: 'static>(used: T) -> Detach {
             Box::new(move || drop(used))
         }
-        fn ended(mut child: Child, begun: Word) -> End {
+        fn ended(mut child: Child, begun: Word) -> Detach {
             child.line.hear(begun);
             Box::new(move || {
                 child.line.say(Word::End);
@@ -136,19 +126,7 @@ impl Use {
                 });
                 ended(child, Word::Registered)
             }
-            Use::Top => {
-                TraceInstance::top().enable(NAME);
-                Box::new(|| TraceInstance::top().disable(NAME))
-            }
-            Use::Instance => {
-                let tracer = TraceInstance::instance(NAME);
-                tracer.enable(NAME);
-                dropped(tracer)
-            }
-            Use::Perf => {
-                let id = tracefs::event_id(NAME);
-                dropped(Perf::open(id, SELF, ANY_CPU).unwrap())
-            }
+            Use::By(consumer) => consumer.attach(tracefs::event_id(NAME)),
         }
     }
 }
@@ -156,9 +134,7 @@ impl Use {
 /// Makes another event and waits until it is gone, which gives time to an event that should stay to
 /// go wrongly.
 pub fn an_event_comes_and_goes() {
-    let event = Event::new("st_passing");
-    expect(event.unregister(), Ok(()));
-    drop(event);
+    Event::new("st_passing").end();
     wait_gone("st_passing");
 }
 
@@ -195,42 +171,4 @@ fn busy_with(uses: &'static [Use], flags: u16) {
     if flags == PERSIST {
         expect(delete_when_idle(&Data::open(), NAME), Ok(()));
     }
-}
-
-fn others_stay() {
-    let going = Event::new("st_going u32 a");
-    let event = Event::new(TEXT);
-    let top = TraceInstance::top();
-    top.enable(NAME);
-    event.wait_set();
-    expect(going.unregister(), Ok(()));
-    drop(going);
-    wait_gone("st_going");
-    assert!(tracefs::event_exists(NAME));
-    expect(event.bit(), true);
-    expect(event.write(&[0; 4]), Ok(8));
-    top.disable(NAME);
-    event.wait_clear();
-}
-
-fn name_is_free() {
-    for fields in ["u32 a", "u64 a", "", "char[4] b; u8 c", "u32 a"] {
-        let event = Event::new(&described(fields));
-        expect(event.unregister(), Ok(()));
-        drop(event);
-        wait_gone(NAME);
-    }
-}
-
-fn failed_leaves_none() {
-    let event = Event::new(TEXT);
-    let address = event.page.address();
-    let fails = |text, address, want| {
-        expect(event.data.register_text(text, address, 0), Err(want));
-        expect(count_of_events(), 1);
-    };
-    fails("st_other nonsense a", address + 4, Errno::EINVAL);
-    fails("st_other u32 a", address, Errno::EADDRINUSE);
-    fails("st_other u32 a", address + 1, Errno::EINVAL);
-    fails("st_other u32 a", KERNEL, Errno::EFAULT);
 }

@@ -15,6 +15,7 @@
 //! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
 //! | perf samples, filters, `trace` | `behaviour/{perf,ftrace}.rs`, `behaviour/consumers` |
 //! | 11: a fork loses no registration | `behaviour/fork.rs`, except for lack of memory |
+//! | CLONE_VM; a fork of a fork | `behaviour/exec.rs`; `behaviour/deferred.rs` |
 //! | 12: 32-bit programs | `behaviour/compat.rs` |
 //! | 13: eBPF programs run wherever the write does | `behaviour/bpf.rs` |
 //! | probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |

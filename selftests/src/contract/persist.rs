@@ -3,12 +3,11 @@
 //! `USER_EVENT_REG_PERSIST`: the privileges needed, and the lifetime of such events.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
-    NAME, TEXT,
+    delete_when_idle, expect, register_and_exit, Check, DeletedAtEnd, Row, NAME, TEXT,
 };
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child::{self, Word};
+use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
@@ -38,11 +37,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("with_cap_sys_admin_alone_is_taken", CAP_SYS_ADMIN, Ok(())),
             ],
         ),
-        STAYS.scenarios(&[
-            ("stays_through_use_until_deleted", stays_through_use),
-            ("stays_when_its_maker_is_killed", stays_after_kill),
-            ("is_enabled_before_its_program_comes", enabled_before),
-        ]),
+        STAYS.scenarios(&[("stays_through_use_until_deleted", stays_through_use)]),
     ]
 }
 
@@ -67,6 +62,9 @@ fn may(capabilities: u64, want: Result<()>) {
         // No other flag requires it.
         expect(register("st_third u32 a", 0), Ok(()));
         expect(register("st_third u32 a", MULTI_FORMAT), Ok(()));
+        // Nor is it asked for while the event is in use.
+        expect(register(TEXT, 0), Ok(()));
+        expect(data.delete(NAME), Err(Errno::EBUSY));
         drop(data);
 
         let data = Data::open();
@@ -83,61 +81,23 @@ fn may(capabilities: u64, want: Result<()>) {
 }
 
 fn stays_through_use() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        an_event_comes_and_goes();
-        let event = Event::new(TEXT);
-        let top = TraceInstance::top();
-        top.enable(NAME);
-        event.wait_set();
-        expect(event.unregister(), Ok(()));
-        drop(event);
-        top.disable(NAME);
-        an_event_comes_and_goes();
-        expect(count_of_events(), 1);
-        // Other fields under this name are refused, as for an event in use.
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
-        expect(register_other(), Err(Errno::EADDRINUSE));
-        expect(delete_when_idle(&data, NAME), Ok(()));
-        expect(count_of_events(), 0);
-        expect(data.delete(NAME), Err(Errno::ENOENT));
-        // The name is free for any description.
-        expect(register_other(), Ok(0));
-    });
-}
-
-fn stays_after_kill() {
     let _deleted = DeletedAtEnd(NAME);
-    let mut maker = child::fork(|line| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        let got = data.register_flags(TEXT, page.address(), 0, PERSIST);
-        expect(got, Ok(0));
-        line.say(Word::Made);
-        line.wait_for_kill();
-    });
-    maker.line.hear(Word::Made);
-    maker.kill();
+    register_and_exit(&[TEXT], PERSIST);
+    an_event_comes_and_goes();
+    let event = Event::new(TEXT);
+    event.follows(true);
+    event.end();
+    TraceInstance::top().disable(NAME);
     an_event_comes_and_goes();
     expect(count_of_events(), 1);
-    expect(delete_when_idle(&Data::open(), NAME), Ok(()));
-}
-
-fn enabled_before() {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&[TEXT], PERSIST);
-        let tracer = TraceInstance::instance(NAME);
-        tracer.enable(NAME);
-        for i in 0..3u32 {
-            child::fork(|_| {
-                let event = Event::new(TEXT);
-                expect(event.bit(), true);
-                expect(event.write(&i.to_ne_bytes()), Ok(8));
-            })
-            .join();
-        }
-        let mut got = tracer.take_payloads(NAME, 4);
-        got.sort();
-        expect(got, (0..3u32).map(|i| i.to_ne_bytes().to_vec()).collect());
-    });
+    // Other fields under this name are refused, as for an event in use.
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
+    expect(register_other(), Err(Errno::EADDRINUSE));
+    expect(delete_when_idle(&data, NAME), Ok(()));
+    expect(count_of_events(), 0);
+    expect(data.delete(NAME), Err(Errno::ENOENT));
+    // The name is free for any description.
+    expect(register_other(), Ok(0));
+    expect(data.unregister_bit(page.address(), 0), Ok(()));
 }

@@ -2,12 +2,14 @@
 
 //! "Register": accepted requests, and the errors of others.
 
-use super::check::{expect, in_child_then_delete, sizes, Check, Row, ValidRequest, NAME, TEXT};
+use super::check::{expect, sizes, Check, DeletedAtEnd, Row, ValidRequest, NAME, TEXT};
 use crate::harness::begin_case;
 use crate::kit::abi::{Data, Register, DIAG_IOCSREG};
+use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, PAGE, READ};
 use crate::kit::os;
+use std::mem;
 
 /// The kernel's direct map.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
@@ -75,22 +77,22 @@ pub fn checks() -> Vec<Vec<Check>> {
                 }
             }),
             ("a_word_lies_at_a_multiple_of_its_size", || {
-                for (size, offset) in each_of([4, 8], (0..17).chain(4080..=4092)) {
-                    word((size, offset, 0), offset % u64::from(size) == 0);
+                for size in [4, 8] {
+                    for offset in (0..17).chain(4080..=4092) {
+                        word((size, offset, 0), offset % u64::from(size) == 0);
+                    }
                 }
             }),
             ("a_word_has_no_bit_behind_its_last", || {
-                for (size, bit) in each_of([4, 8], 0..=255) {
-                    word((size, 0, bit), bit < 8 * size);
+                for size in [4, 8] {
+                    for bit in 0..=255 {
+                        word((size, 0, bit), bit < 8 * size);
+                    }
                 }
             }),
             (
                 "a_word_of_the_caller_with_a_bit_too_many_is_efault",
                 word_with_a_bit_too_many,
-            ),
-            (
-                "a_word_before_one_that_is_registered_is_taken",
-                word_before_one_that_is_registered,
             ),
         ]),
         POINTER.each(
@@ -126,12 +128,12 @@ pub fn checks() -> Vec<Vec<Check>> {
             unwritable,
             Err(Errno::EFAULT),
             &[
-                ("read_only_memory_is_efault", Bad::Protected(READ)),
-                ("hidden_memory_is_efault", Bad::Protected(libc::PROT_NONE)),
-                ("a_shared_file_is_efault", Bad::File(libc::MAP_SHARED)),
-                ("a_private_file_is_efault", Bad::File(libc::MAP_PRIVATE)),
-                ("unmapped_memory_is_efault", Bad::Unmapped),
-                ("address_0_is_efault", Bad::Null),
+                ("read_only_memory_is_efault", Place::ReadOnly),
+                ("hidden_memory_is_efault", Place::Protected),
+                ("a_shared_file_is_efault", Place::File(libc::MAP_SHARED)),
+                ("a_private_file_is_efault", Place::File(libc::MAP_PRIVATE)),
+                ("unmapped_memory_is_efault", Place::Unmapped),
+                ("address_0_is_efault", Place::Null),
             ],
         ),
     ]
@@ -161,22 +163,16 @@ fn sized((size, not_zero): (u32, Option<usize>), want: Result<()>) {
 }
 
 fn flagged(flags: u16, want: Result<u32>) {
-    in_child_then_delete(NAME, || {
+    let _deleted = DeletedAtEnd(NAME);
+    child::fork(|_| {
         let valid = ValidRequest::new(TEXT);
         let request = Register {
             flags,
             ..valid.request()
         };
         register(&valid, &request, want);
-    });
-}
-
-fn each_of<T: Copy>(
-    sizes: [u8; 2],
-    values: impl Iterator<Item = T> + Clone,
-) -> impl Iterator<Item = (u8, T)> {
-    let values = move |size| values.clone().map(move |value| (size, value));
-    sizes.into_iter().flat_map(values)
+    })
+    .join();
 }
 
 fn word(case: (u8, u64, u8), is_taken: bool) {
@@ -215,24 +211,16 @@ fn word_with_a_bit_too_many() {
     }
 }
 
-fn word_before_one_that_is_registered() {
-    let valid = ValidRequest::new(TEXT);
-    for offset in [64, 0] {
-        let request = Register {
-            enable_addr: valid.request().enable_addr + offset,
-            ..valid.request()
-        };
-        register(&valid, &request, Ok(0));
-    }
-}
-
-/// Places of data that the kernel is to read.
+/// Places that the kernel is to read or to write.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     Null,
     At(u64),
     Unmapped,
     Protected,
+    ReadOnly,
+    /// A file that is mapped with these flags, and cannot be written.
+    File(i32),
     /// The given number of bytes can be read, but none behind them.
     OverTheEdge(usize),
 }
@@ -257,10 +245,21 @@ impl Place {
                 gone.unmap();
                 gone.address()
             }
-            Place::Protected => {
+            Place::Protected | Place::ReadOnly => {
                 let page = Mapping::kept(1);
-                page.protect(libc::PROT_NONE);
+                page.protect(match self {
+                    Place::ReadOnly => READ,
+                    _ => libc::PROT_NONE,
+                });
                 page.address()
+            }
+            Place::File(flags) => {
+                let file = os::memory_file(PAGE as u64);
+                let page = Mapping::of_file(&file, 1, READ, flags).expect("mmap");
+                let address = page.address();
+                // The page stays mapped.
+                mem::forget(page);
+                address
             }
             Place::OverTheEdge(bytes) => {
                 let edge = Mapping::kept(2);
@@ -295,29 +294,7 @@ fn long_name_args(length: usize, want: Result<u32>) {
     expect(valid.data.register(&valid.request()), want);
 }
 
-/// Memory that cannot be written.
-#[derive(Clone, Copy)]
-enum Bad {
-    Protected(i32),
-    File(i32),
-    Unmapped,
-    Null,
-}
-
-fn unwritable(bad: Bad, want: Result<u32>) {
-    let data = Data::open();
-    let mut page = Mapping::kept(1);
-    let file = os::memory_file(PAGE as u64);
-    match bad {
-        Bad::Protected(protection) => page.protect(protection),
-        Bad::File(flags) => page = Mapping::of_file(&file, 1, READ, flags).expect("mmap"),
-        Bad::Unmapped => page.unmap(),
-        Bad::Null => {}
-    }
-    let address = if matches!(bad, Bad::Null) {
-        0
-    } else {
-        page.address()
-    };
-    expect(data.register_text(TEXT, address, 0), want);
+fn unwritable(place: Place, want: Result<u32>) {
+    let got = Data::open().register_text(TEXT, place.address(&[]), 0);
+    expect(got, want);
 }

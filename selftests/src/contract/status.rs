@@ -2,13 +2,14 @@
 
 //! "The status file". These checks require that no other events exist.
 
+use super::bit::Consumer::{self, Instance, Perf, Top, Trigger};
 use super::check::{expect, Check, DeletedAtEnd, Row, NAME, TEXT};
 use super::formats::{id_of, Formats};
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::dynamic;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
-use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::perf::{self, ANY_CPU, SELF};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{formats_of, TraceInstance};
 use std::fs::{self, File};
@@ -32,22 +33,29 @@ pub fn checks() -> Vec<Vec<Check>> {
             "of_one_event",
             used_by,
             &[
-                (&[], ""),
-                (&[User::Top], " # Used by ftrace"),
-                (&[User::Instance], " # Used by ftrace"),
-                (&[User::Top, User::Instance], " # Used by ftrace"),
-                (&[User::Perf], " # Used by perf"),
-                (&[User::Top, User::Perf], " # Used by ftrace perf"),
-                (&[User::Perf, User::Instance], " # Used by ftrace perf"),
-                (&[User::Trigger], " # Used by ftrace"),
+                (&[], &[""]),
+                (&[Top], &[" # Used by ftrace", ""]),
+                (&[Instance], &[" # Used by ftrace", ""]),
+                (
+                    &[Top, Instance],
+                    &[" # Used by ftrace", " # Used by ftrace", ""],
+                ),
+                (&[Perf], &[" # Used by perf", ""]),
+                (
+                    &[Top, Perf],
+                    &[" # Used by ftrace perf", " # Used by perf", ""],
+                ),
+                (
+                    &[Perf, Instance],
+                    &[" # Used by ftrace perf", " # Used by ftrace", ""],
+                ),
+                (&[Trigger], &[" # Used by ftrace", ""]),
             ],
         ),
         TEXT_OF_IT.scenarios(&[
             ("of_an_event_that_only_a_file_holds", of_a_file),
-            ("of_an_event_that_is_used_no_more", of_used_no_more),
             ("of_formats", of_formats),
             ("totals_of_many_events", totals),
-            ("larger_than_a_page_in_small_pieces", in_small_pieces),
             ("read_again_it_tells_the_news", read_again),
         ]),
         ORDER.scenarios(&[("events_come_oldest_first", oldest_first)]),
@@ -58,31 +66,26 @@ fn status() -> String {
     fs::read_to_string(STATUS).expect("read the status file")
 }
 
-/// A consumer.
-#[derive(Clone, Copy, Debug)]
-enum User {
-    Top,
-    Instance,
-    Perf,
-    Trigger,
-}
-
-fn used_by(users: &[User], want: &str) {
+/// Attaches consumers, then detaches them in the same order; `lines` are what follows the name when
+/// all are attached, and after each.
+fn used_by(consumers: &[Consumer], lines: &[&str]) {
     let event = Event::new(TEXT);
-    let tracer = TraceInstance::instance(NAME);
-    let mut perfs = Vec::new();
-    for user in users {
-        match user {
-            User::Top => TraceInstance::top().enable(NAME),
-            User::Instance => tracer.enable(NAME),
-            User::Perf => perfs.push(Perf::open(event.id(), SELF, ANY_CPU).unwrap()),
-            User::Trigger => tracer.set(NAME, "trigger", "traceoff if a == 1").unwrap(),
-        }
+    let id = event.id();
+    let attached: Vec<_> = consumers.iter().map(|one| one.attach(id)).collect();
+    let mut lines = lines.iter();
+    let mut follows = || {
+        let line = lines.next().expect("a line");
+        let busy = usize::from(!line.is_empty());
+        expect(
+            status(),
+            format!("{NAME}{line}\n\nActive: 1\nBusy: {busy}\n"),
+        );
+    };
+    follows();
+    for detach in attached {
+        detach();
+        follows();
     }
-    let text = status();
-    TraceInstance::top().disable(NAME);
-    let busy = usize::from(!users.is_empty());
-    expect(text, format!("{NAME}{want}\n\nActive: 1\nBusy: {busy}\n"));
 }
 
 fn of_a_file() {
@@ -92,30 +95,6 @@ fn of_a_file() {
     drop(event);
     wait_gone(NAME);
     expect(status(), "\nActive: 0\nBusy: 0\n".into());
-}
-
-fn of_used_no_more() {
-    let event = Event::new(TEXT);
-    let is_used_by = |consumers: &str| {
-        let busy = usize::from(!consumers.is_empty());
-        expect(
-            status(),
-            format!("{NAME}{consumers}\n\nActive: 1\nBusy: {busy}\n"),
-        );
-    };
-    for tracer in [TraceInstance::top(), TraceInstance::instance(NAME)] {
-        tracer.enable(NAME);
-        tracer.disable(NAME);
-        is_used_by("");
-    }
-    drop(Perf::open(event.id(), SELF, ANY_CPU).unwrap());
-    is_used_by("");
-    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    TraceInstance::top().enable(NAME);
-    drop(perf);
-    is_used_by(" # Used by ftrace");
-    TraceInstance::top().disable(NAME);
-    is_used_by("");
 }
 
 fn of_formats() {
@@ -144,19 +123,19 @@ fn sorted<T: Ord>(mut events: Vec<T>) -> Vec<T> {
     events
 }
 
-/// Makes `count` events, named by `name`.
-fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
-    let data = Data::open();
-    let page = Mapping::kept(1);
+/// Makes `count` events of one file, named by `name`.
+pub fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
+    let (data, page) = (Data::open(), Mapping::kept(1));
     for i in 0..count {
-        data.register_text(&format!("{} u32 a", name(i)), page.address() + 4 * i, 0)
-            .unwrap();
+        let got = data.register_text(&format!("{} u32 a", name(i)), page.address() + 4 * i, 0);
+        expect(got, Ok(i as u32));
     }
     (data, page)
 }
 
+/// The listing is larger than a page.
 fn totals() {
-    let name = |i| format!("st_status_many{i}");
+    let name = |i| format!("st_status_many{i:0>200}");
     let _made = make(30, name);
     let tracer = TraceInstance::instance("st_status_many");
     for i in [3, 4, 29] {
@@ -170,26 +149,6 @@ fn totals() {
     expect(sorted(Status::now().events), sorted(want));
 }
 
-fn in_small_pieces() {
-    let _made = make(100, |i| format!("st_status_{i:0>60}"));
-    let whole = status();
-    assert!(whole.len() > 6000, "larger than a page");
-    let lines = whole.lines().filter(|line| line.starts_with("st_status_0"));
-    expect(lines.count(), 100);
-    assert!(whole.ends_with("\n\nActive: 100\nBusy: 0\n"), "{whole}");
-    let mut file = File::open(STATUS).unwrap();
-    let mut text = Vec::new();
-    let mut piece = [0; 7];
-    loop {
-        let length = file.read(&mut piece).unwrap();
-        if length == 0 {
-            break;
-        }
-        text.extend(&piece[..length]);
-    }
-    expect(String::from_utf8(text).unwrap(), whole);
-}
-
 fn read_again() {
     let mut file = File::open(STATUS).unwrap();
     let mut text_now = || {
@@ -201,7 +160,7 @@ fn read_again() {
     // Opened before the event was made, and read afterwards.
     let event = Event::new(TEXT);
     expect(text_now(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
-    let _perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    let _perf = perf::Perf::open(event.id(), SELF, ANY_CPU).unwrap();
     let want = format!("{NAME} # Used by perf\n\nActive: 1\nBusy: 1\n");
     expect(text_now(), want);
 }

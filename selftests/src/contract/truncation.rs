@@ -101,9 +101,7 @@ fn busy_other(kind: usize, want: [bool; 3]) {
     expect(left, want);
     expect(Status::now().names(), vec![OF_EACH_KIND[2]]);
     // The user event still works.
-    let event = Event::new("st_trunc_ours u32 a");
-    expect(event.unregister(), Ok(()));
-    drop(event);
+    Event::new("st_trunc_ours u32 a").end();
     top.disable(OF_EACH_KIND[kind]);
     truncate_when_idle();
 }

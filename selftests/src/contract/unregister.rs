@@ -2,7 +2,6 @@
 
 //! "Unregister".
 
-use super::bit::register;
 use super::check::{expect, sizes, Check, Row, TEXT};
 use super::register::Place;
 use crate::kit::abi::{Data, Unregister, DIAG_IOCSUNREG};
@@ -11,7 +10,6 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, READ, READ_WRITE};
 use crate::kit::os;
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -75,22 +73,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             Err(Errno::ENOENT),
             &[0, KERNEL, NON_CANONICAL],
         ),
-        NOTHING.scenarios(&[
-            (
-                "a_process_that_never_registered_gets_enoent",
-                never_registered,
-            ),
-            ("twice_is_enoent", twice),
-            ("a_failed_registration_is_enoent", failed_registration),
-            (
-                "what_another_process_registered_is_enoent",
-                of_another_process,
-            ),
-            (
-                "what_the_parent_registered_after_the_fork_is_enoent",
-                of_the_parent,
-            ),
-        ]),
+        NOTHING.scenarios(&[(
+            "what_another_process_registered_is_enoent",
+            of_another_process,
+        )]),
         CLEARED.each(
             "no_other_bit_is_cleared",
             cleared_alone,
@@ -100,13 +86,7 @@ pub fn checks() -> Vec<Vec<Check>> {
         CLEARED.scenarios(&[
             ("the_bit_is_no_longer_updated", not_updated),
             ("the_other_registrations_of_the_word_stay", others_stay),
-            ("another_thread_may_do_it", another_thread),
-            (
-                "the_main_thread_may_for_a_thread_that_ended",
-                thread_that_ended,
-            ),
-            ("through_a_file_opened_read_only", read_only_file),
-            ("after_its_file_was_closed", closed_file),
+            ("any_thread_may_do_it", any_thread),
             ("a_child_unregisters_for_itself_alone", child_for_itself),
         ]),
         GONE.each(
@@ -156,10 +136,8 @@ fn reserved((reserved, reserved2): (u8, u16), want: Result<()>) {
 
 fn elsewhere((offset, bit): (u64, u8), want: Result<()>) {
     let event = Event::new(TEXT);
-    let got = event
-        .data
-        .unregister_bit(event.page.address() + offset, bit);
-    expect(got, want);
+    let address = event.page.address() + offset;
+    expect(event.data.unregister_bit(address, bit), want);
     expect(event.unregister(), Ok(()));
 }
 
@@ -168,140 +146,84 @@ fn at(address: u64, want: Result<()>) {
     expect(event.data.unregister_bit(address, 0), want);
 }
 
-fn never_registered() {
-    let page = Mapping::new(1);
-    let got = Data::open().unregister_bit(page.address(), 0);
-    expect(got, Err(Errno::ENOENT));
-}
-
-fn twice() {
-    let event = Event::new(TEXT);
-    expect(event.unregister(), Ok(()));
-    expect(event.unregister(), Err(Errno::ENOENT));
-}
-
-fn failed_registration() {
-    let event = Event::new(TEXT);
-    let address = event.page.address();
-    let got = event.data.register_text("st_other nonsense a", address, 1);
-    expect(got, Err(Errno::EINVAL));
-    let got = event.data.unregister_bit(address, 1);
-    expect(got, Err(Errno::ENOENT));
-}
-
+/// Each of two processes has the bit, at the same address.
 fn of_another_process() {
     let page = Mapping::new(1);
     let address = page.address();
-    let mut child = child::fork(|line| {
+    let mut child = child::fork_until(Word::Registered, |line| {
         let data = Data::open();
         expect(data.register_text(TEXT, address, 0), Ok(0));
         line.say(Word::Registered);
         line.hear(Word::End);
     });
-    child.line.hear(Word::Registered);
     let data = Data::open();
     expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
     expect(data.register_text(TEXT, address, 1), Ok(0));
     expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
+    expect(data.register_text(TEXT, address, 0), Ok(0));
     child.line.say(Word::End);
-    child.join();
-}
-
-fn of_the_parent() {
-    let event = Event::new(TEXT);
-    let address = event.page.address();
-    let mut child = child::fork(|line| {
-        line.hear(Word::Registered);
-        let got = Data::open().unregister_bit(address, 5);
-        expect(got, Err(Errno::ENOENT));
-    });
-    expect(event.data.register_text(TEXT, address, 5), Ok(0));
-    child.line.say(Word::Registered);
     child.join();
 }
 
 fn not_updated() {
     let event = Event::new(TEXT);
     expect(event.unregister(), Ok(()));
+    expect(event.unregister(), Err(Errno::ENOENT));
     // A second registration follows each change, after which the first one can be checked.
     let other = Event::new(TEXT);
-    let top = TraceInstance::top();
-    for _ in 0..3 {
-        event.page.word(0).store(0, Ordering::Relaxed);
-        top.enable(&event.name);
-        other.wait_set();
-        expect(event.bit(), false);
-        event.page.word(0).store(1, Ordering::Relaxed);
-        top.disable(&event.name);
-        other.wait_clear();
-        expect(event.bit(), true);
+    for on in [true, false, true, false] {
+        event.page.set(0, (!on).into());
+        other.follows(on);
+        expect(event.bit(), !on);
     }
 }
 
 /// A bit set by its registration, in a word whose other bits are all set.
 fn cleared_alone((size, bit): (u8, u8), (): ()) {
     let event = Event::new(TEXT);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
+    event.switch(true);
     let (word, without) = (event.page.long(64), !(1 << bit));
+    let address = event.page.address() + 64;
     word.store(without, Ordering::Relaxed);
-    register(&event, 64, size, bit);
+    event.add_bit_of(size, address, bit);
     expect(word.load(Ordering::Relaxed), u64::MAX);
-    let got = event.data.unregister_bit(event.page.address() + 64, bit);
-    expect(got, Ok(()));
+    expect(event.data.unregister_bit(address, bit), Ok(()));
     expect(word.load(Ordering::Relaxed), without);
-    top.disable(&event.name);
+    event.switch(false);
 }
 
 fn others_stay() {
     let event = Event::new(TEXT);
+    let address = event.page.address();
     for bit in 1..4 {
-        register(&event, 0, 4, bit);
+        event.add_bit(address, bit);
     }
-    expect(event.data.unregister_bit(event.page.address(), 2), Ok(()));
-    let word = || event.page.word(0).load(Ordering::Relaxed);
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    wait::until("the other three bits", || word() == 0b1011);
-    top.disable(&event.name);
-    wait::until("all bits to be cleared", || word() == 0);
+    expect(event.data.unregister_bit(address, 2), Ok(()));
+    event.switch(true);
+    wait::until("the other three bits", || event.page.get(0) == 0b1011);
+    event.switch(false);
+    wait::until("all bits to be cleared", || event.page.get(0) == 0);
 }
 
-fn another_thread() {
+/// Also for a thread that has ended.
+fn any_thread() {
     let event = Event::new(TEXT);
     let address = event.page.address();
-    let other = thread::spawn(move || Data::open().unregister_bit(address, 0));
-    expect(other.join().unwrap(), Ok(()));
-}
-
-fn thread_that_ended() {
-    let event = Event::new(TEXT);
-    let address = event.page.address();
-    let other = thread::spawn(move || Data::open().register_text(TEXT, address, 3));
-    expect(other.join().unwrap(), Ok(0));
+    let other = thread::spawn(move || {
+        let data = Data::open();
+        (
+            data.unregister_bit(address, 0),
+            data.register_text(TEXT, address, 3),
+        )
+    });
+    expect(other.join().unwrap(), (Ok(()), Ok(0)));
     expect(event.data.unregister_bit(address, 3), Ok(()));
-}
-
-fn read_only_file() {
-    let event = Event::new(TEXT);
-    let got = Data::open_read_only().unregister_bit(event.page.address(), 0);
-    expect(got, Ok(()));
-}
-
-fn closed_file() {
-    let Event { data, page, .. } = Event::new(TEXT);
-    drop(data);
-    expect(Data::open().unregister_bit(page.address(), 0), Ok(()));
 }
 
 fn child_for_itself() {
     let event = Event::new(TEXT);
     child::fork(|_| expect(event.unregister(), Ok(()))).join();
-    let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
-    top.disable(&event.name);
-    event.wait_clear();
+    event.toggle();
     expect(event.unregister(), Ok(()));
 }
 

@@ -142,8 +142,8 @@ impl Runtime {
     }
 
     /// Makes the runtime register an event, and write its own events with these keywords to it
-    /// until the session is dropped.
-    pub fn collect(&self, event: &str, keywords: u64) -> Session {
+    /// until the connection, a session, is closed.
+    pub fn collect(&self, event: &str, keywords: u64) -> UnixStream {
         let text = |text: &str| -> Vec<u8> {
             let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
             let length = (units.len() as u32).to_le_bytes();
@@ -171,9 +171,7 @@ impl Runtime {
             .write(true)
             .open(DATA)
             .expect(DATA);
-        Session {
-            _connection: self.command(COLLECT, &payload.concat(), Some(&data)),
-        }
+        self.command(COLLECT, &payload.concat(), Some(&data))
     }
 }
 
@@ -183,9 +181,4 @@ impl Drop for Runtime {
         let _ = self.outer.kill();
         let _ = self.outer.wait();
     }
-}
-
-/// A session, which ends with its collector.
-pub struct Session {
-    _connection: UnixStream,
 }

@@ -2,22 +2,19 @@
 
 //! Records of up to 64 KB in perf and other tools.
 
-use super::perf::{hide_kernel_symbols, record_program, Session};
+use super::perf::{record_program, run_on_writer, to_be_recorded, Session};
 use crate::harness::{begin_case, tests};
 use crate::kit::abi::location;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::profile;
 use crate::kit::tool::{self, Scratch, Tool};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::tracefs;
 use std::fs;
 
 tests!("tools::large_records":
     perf_records_them.limit(300),
     perf_switches_files_between_them,
     perf_takes_what_the_manual_says.limit(300),
-    perf_has_no_room_beside_a_long_call_chain,
-    ftrace_prints_them,
     trace_cmd_records_them,
     a_libbpf_program_gets_them_whole,
 );
@@ -60,7 +57,6 @@ fn assert_printed(output: &tool::Output, want: &[usize]) {
 /// Records all with each of these options for an event, and checks that those of some lengths are
 /// printed.
 fn perf_records_them() {
-    hide_kernel_symbols();
     let (all, two) = (&LENGTHS[..], &LENGTHS[..2]);
     let filter = r#"a > 9000 && b ~ "*XYZ*""#;
     // The largest record leaves room for fewer calls than perf requests by default.
@@ -74,15 +70,11 @@ fn perf_records_them() {
     ];
     for (of_event, options, lengths, want) in cases {
         begin_case((of_event, options));
-        let description = description("st_lr_perf");
-        let event = Event::new(&description);
-        let scratch = Scratch::new("st_lr_perf");
-        let file = scratch.file("perf.data");
+        let (event, _scratch, file) = to_be_recorded(&description("st_lr_perf"));
         let payloads: Vec<_> = lengths.iter().map(|length| payload(*length)).collect();
-        let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
         let event_words = ["-e", &format!("user_events:st_lr_perf{of_event}")];
         let words = [&event_words[..], options].concat();
-        record_program(&file, &words, &description, &slices);
+        record_program(&file, &words, &event, &payloads);
         event.wait_clear();
         assert_printed(
             &tool::run(&["perf", "script", "-i", &file, "-F", "event,trace"]),
@@ -92,14 +84,8 @@ fn perf_records_them() {
 }
 
 fn perf_switches_files_between_them() {
-    hide_kernel_symbols();
-    let name = "st_lr_switch";
-    let event = Event::new(&description(name));
-    let scratch = Scratch::new(name);
-    let file = scratch.file("perf.data");
+    let (event, scratch, file) = to_be_recorded(&description("st_lr_switch"));
     let lengths = [LENGTHS[2]; 4];
-    let payloads = lengths.map(payload);
-    let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
     let words = [
         "-e",
         "user_events:st_lr_switch",
@@ -107,7 +93,7 @@ fn perf_switches_files_between_them() {
         "32",
         "--switch-output=100K",
     ];
-    record_program(&file, &words, &description(name), &slices);
+    record_program(&file, &words, &event, &lengths.map(payload));
     event.wait_clear();
     let directory = fs::read_dir(scratch.file("")).expect("the files");
     let mut files: Vec<String> = directory
@@ -130,10 +116,7 @@ fn perf_switches_files_between_them() {
 }
 
 fn perf_takes_what_the_manual_says() {
-    hide_kernel_symbols();
-    let name = "st_lr_most";
-    let event = Event::new(&description(name));
-    let scratch = Scratch::new(name);
+    let (event, scratch, _) = to_be_recorded(&description("st_lr_most"));
     let (plain, short) = (
         "user_events:st_lr_most",
         "user_events:st_lr_most/max-stack=40/",
@@ -158,45 +141,6 @@ fn perf_takes_what_the_manual_says() {
     assert_eq!(found[..compared], want[..compared]);
 }
 
-fn perf_has_no_room_beside_a_long_call_chain() {
-    hide_kernel_symbols();
-    let name = "st_lr_none";
-    let event = Event::new(&description(name));
-    let scratch = Scratch::new(name);
-    let words = ["-a", "-g", "-e", "user_events:st_lr_none"];
-    let session = Session::start(&scratch, "chains", &words);
-    event.wait_set();
-    assert_eq!(event.write(&payload(64_000)), Ok(64_004));
-    // Without another consumer the write fails.
-    assert_eq!(event.write(&payload(65_000)), Err(Errno::E2BIG));
-    assert_eq!(profile::missed(name), (0, 0));
-    if tracefs::sub_buffers_set_the_limit() {
-        let tracer = TraceInstance::instance(name);
-        tracer.control("buffer_subbuf_size_kb", "128");
-        tracer.enable(name);
-        assert_eq!(event.write(&payload(65_000)), Ok(65_004));
-        assert_eq!(profile::missed(name), (0, 1));
-    }
-    assert_printed(&session.stop(&["-F", "event,trace"]), &[64_000]);
-}
-
-fn ftrace_prints_them() {
-    if !tracefs::sub_buffers_set_the_limit() {
-        return;
-    }
-    let name = "st_lr_ftrace";
-    let event = Event::new(&description(name));
-    let tracer = TraceInstance::instance(name);
-    tracer.control("buffer_subbuf_size_kb", "128");
-    tracer.enable(name);
-    for length in LENGTHS {
-        assert_eq!(event.write(&payload(length)), Ok(4 + length));
-    }
-    // A line is at most a `trace_seq`, somewhat less than 8 KB.
-    let lines = tracer.lines(name);
-    assert_eq!(lines.len(), LENGTHS.len(), "{} lines", lines.len());
-}
-
 fn trace_cmd_records_them() {
     if !tracefs::sub_buffers_set_the_limit() {
         return;
@@ -205,15 +149,6 @@ fn trace_cmd_records_them() {
     let event = Event::new(&description(name));
     let scratch = Scratch::new(name);
     let file = scratch.file("trace.dat");
-    let writer = crate::kit::writer::command(
-        "/",
-        &description(name),
-        &LENGTHS
-            .map(payload)
-            .iter()
-            .map(|payload| &payload[..])
-            .collect::<Vec<_>>(),
-    );
     let words = [
         "trace-cmd",
         "record",
@@ -224,8 +159,7 @@ fn trace_cmd_records_them() {
         "128",
     ];
     let words = [&words[..], &["-e", "user_events:st_lr_cmd"]].concat();
-    let writer: Vec<_> = writer.iter().map(String::as_str).collect();
-    tool::run(&[&words[..], &writer].concat());
+    run_on_writer(&words, &event, &LENGTHS.map(payload));
     event.wait_clear();
     // trace-cmd does not restore the size of the sub-buffers.
     let size = "/sys/kernel/tracing/buffer_subbuf_size_kb";

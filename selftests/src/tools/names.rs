@@ -3,20 +3,19 @@
 //! Names that perf and trace-cmd cannot read, the effect of one on a recording, and the ways that
 //! work, as `consumers.rst` describes them for users. Names in bpftrace are in `bpftrace_reads`.
 
-use super::perf::{hide_kernel_symbols, strs, Session};
+use super::bpftrace_reads::one_of_many;
+use super::perf::{hide_kernel_symbols, run_on_writer, Session};
 use super::trace_cmd;
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::event::{write, Event};
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
-use crate::kit::tool::{self, Output, Scratch, Tool};
+use crate::kit::tool::{Output, Scratch, Tool};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::writer;
 
 tests!("tools::names":
     one_name_spoils_a_recording_of_perfs,
-    a_narrower_pattern_leaves_it_out,
     formats_of_many_spoil_it_too,
     a_tenant_spoils_no_recording,
     fields_and_tags_are_not_parsed,
@@ -42,32 +41,33 @@ fn is_refused(output: &Output) {
     assert!(!output.text.contains("a=1"), "{}", output.text);
 }
 
+#[track_caller]
+fn is_read(output: &Output) {
+    assert!(output.status.success(), "{}", output.text);
+    assert!(!output.text.contains(REFUSED), "{}", output.text);
+}
+
+/// A narrower pattern leaves the name out.
 fn one_name_spoils_a_recording_of_perfs() {
+    let plain = Event::new("st_nm_plain u32 a");
     for odd in ["st_nm_odd.name u32 a", "st_nm_odd-name u32 a"] {
-        let (plain, odd) = (Event::new("st_nm_plain u32 a"), Event::new(odd));
+        let odd = Event::new(odd);
         let script = recorded("st_nm_all", "user_events:st_nm_*", || {
             write(&plain, [1]);
             write(&odd, [2]);
         });
         is_refused(&script);
+        let script = recorded("st_nm_some", "user_events:st_nm_p*", || {
+            write(&plain, [1]);
+            assert!(!odd.bit(), "it is not recorded");
+        });
+        is_read(&script);
+        assert_eq!(script.after("user_events:st_nm_plain: "), ["a=1"]);
     }
 }
 
-fn a_narrower_pattern_leaves_it_out() {
-    let plain = Event::new("st_nw_plain u32 a");
-    let odd = Event::new("st_nw_odd.name u32 a");
-    let script = recorded("st_nw", "user_events:st_nw_p*", || {
-        write(&plain, [1]);
-        assert!(!odd.bit(), "it is not recorded");
-    });
-    assert!(script.status.success() && !script.text.contains(REFUSED));
-    assert_eq!(script.after("user_events:st_nw_plain: "), ["a=1"]);
-}
-
 fn formats_of_many_spoil_it_too() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let index = data.register_flags("st_nm_many u32 a", page.address(), 0, MULTI_FORMAT);
-    let index = index.expect("register one of many formats");
+    let (data, index) = one_of_many("st_nm_many u32 a");
     let script = recorded("st_nm_many", "user_events_multi:st_nm_many.*", || {
         assert_eq!(data.write(index, &[1, 0, 0, 0]), Ok(8));
     });
@@ -116,7 +116,7 @@ fn a_tenant_spoils_no_recording() {
         write(&own, [1]);
         write(&plain, [1]);
     });
-    assert!(script.status.success() && !script.text.contains(REFUSED));
+    is_read(&script);
     assert_eq!(script.after("user_events:st_nm_hosts: "), ["a=1"]);
     for name in ["st_nm_tenants: a=1", "0_st_nm: a=2"] {
         let line = format!("{}:{name}", group.system());
@@ -156,11 +156,9 @@ fn trace_cmd_shows_an_unknown_event() {
 }
 
 fn counts_and_the_trace_file_take_any_name() {
-    let description = "st_nc_odd.name u32 a";
-    let odd = Event::new(description);
+    let odd = Event::new("st_nc_odd.name u32 a");
     let instance = TraceInstance::instance("st_nc");
     instance.enable("st_nc_odd.name");
-    let writer = writer::command("/", description, &[&[1, 0, 0, 0], &[2, 0, 0, 0]]);
     let words = [
         "perf",
         "stat",
@@ -169,12 +167,9 @@ fn counts_and_the_trace_file_take_any_name() {
         "user_events:st_nc_odd.name",
         "--",
     ];
-    let stat = tool::run(&[&words[..], &strs(&writer)].concat());
-    assert!(
-        stat.text.contains("2,,user_events:st_nc_odd.name"),
-        "{}",
-        stat.text
-    );
+    let stat = run_on_writer(&words, &odd, &[[1, 0, 0, 0], [2, 0, 0, 0]]);
+    let counted = stat.text.contains("2,,user_events:st_nc_odd.name");
+    assert!(counted, "{}", stat.text);
     let trace = instance.text("trace");
     assert!(trace.contains(" st_nc_odd.name: a=0x1 (1)"), "{trace}");
     drop(instance);

@@ -4,15 +4,14 @@
 
 use crate::harness::tests;
 use crate::kit::child::{self, Word};
-use crate::kit::event::write;
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{write, Event};
 use crate::kit::os;
 use crate::kit::payload::{
     payload,
     Value::{Fixed, Rel},
 };
 use crate::kit::tool::{self, Output, Scratch, Tool};
-use crate::kit::{tracefs, writer};
+use crate::kit::writer;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -23,8 +22,6 @@ tests!("tools::perf":
     record_of_a_program_and_its_children,
     record_of_all_or_of_one.limit(240),
     record_the_writers_stack,
-    open_while_the_program_restarts,
-    script_prints_what_it_is_asked_for,
     report_by_the_whole_record,
 );
 
@@ -44,14 +41,27 @@ pub fn hide_kernel_symbols() {
 /// The command to which the other words of `perf record` are added.
 const QUIET: [&str; 4] = ["perf", "record", "-q", "-B"];
 
-pub fn strs(words: &[String]) -> Vec<&str> {
-    words.iter().map(String::as_str).collect()
+/// An event, and a file for perf's records of it in a directory of its own.
+pub fn to_be_recorded(description: &str) -> (Event, Scratch, String) {
+    hide_kernel_symbols();
+    let event = Event::new(description);
+    let scratch = Scratch::new(&event.name);
+    let file = scratch.file("perf.data");
+    (event, scratch, file)
 }
 
-/// Runs `perf record`, with more words, on a program that writes these payloads.
-pub fn record_program(file: &str, words: &[&str], description: &str, payloads: &[&[u8]]) {
-    let writer = writer::command("/", description, payloads);
-    tool::run(&[&QUIET, &["-o", file][..], words, &["--"], &strs(&writer)].concat());
+/// Runs a tool on a program that writes these payloads to the event.
+pub fn run_on_writer(words: &[&str], event: &Event, payloads: &[impl AsRef<[u8]>]) -> Output {
+    let payloads: Vec<_> = payloads.iter().map(AsRef::as_ref).collect();
+    let writer = writer::command("/", &event.text, &payloads);
+    let writer: Vec<_> = writer.iter().map(String::as_str).collect();
+    tool::run(&[words, &writer].concat())
+}
+
+/// Runs `perf record`, with more words, on a program that writes these payloads to the event.
+pub fn record_program(file: &str, words: &[&str], event: &Event, payloads: &[impl AsRef<[u8]>]) {
+    let words = [&QUIET, &["-o", file][..], words, &["--"]].concat();
+    run_on_writer(&words, event, payloads);
 }
 
 /// A running `perf record`.
@@ -110,23 +120,11 @@ fn script(file: &str, words: &[&str]) -> Output {
     tool::run(&[&["perf", "script", "-i", file], words].concat())
 }
 
-fn numbers(count: u32) -> Vec<[u8; 4]> {
-    (1..=count).map(u32::to_ne_bytes).collect()
-}
-
-fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
-    payloads.iter().map(|payload| &payload[..]).collect()
-}
-
 fn record_of_a_program_and_its_children() {
-    hide_kernel_symbols();
-    let description = "st_pf_children u32 a";
-    let event = Event::new(description);
-    let scratch = Scratch::new("st_pf_children");
-    let file = scratch.file("perf.data");
-    let (one, two) = (numbers(1), numbers(2));
-    let one = writer::command("/", description, &slices(&one)).join("' '");
-    let two = writer::command("/", description, &slices(&two)).join("' '");
+    let (event, _scratch, file) = to_be_recorded("st_pf_children u32 a");
+    let writer = |payloads: &[&[u8]]| writer::command("/", &event.text, payloads).join("' '");
+    let one = writer(&[&1u32.to_ne_bytes()]);
+    let two = writer(&[&1u32.to_ne_bytes(), &2u32.to_ne_bytes()]);
     let line = format!("'{one}' & wait; '{two}'");
     let words = ["-e", "user_events:st_pf_children", "-o", &file, "--"];
     tool::run(&[&QUIET, &words[..], &["sh", "-ec", &line]].concat());
@@ -140,10 +138,8 @@ fn record_of_a_program_and_its_children() {
 
 /// Sessions at once, each with the records that it is to have.
 fn record_of_all_or_of_one() {
-    hide_kernel_symbols();
     const TEXT: &str = "st_pf_one u32 a";
-    let event = Event::new(TEXT);
-    let scratch = Scratch::new("st_pf_one");
+    let (event, scratch, _) = to_be_recorded(TEXT);
     let cpus = os::cpus();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let mut child = child::fork(|line| {
@@ -203,14 +199,9 @@ fn record_of_all_or_of_one() {
 }
 
 fn record_the_writers_stack() {
-    hide_kernel_symbols();
-    let description = "st_pf_stack u32 a";
-    let _event = Event::new(description);
-    let scratch = Scratch::new("st_pf_stack");
-    let file = scratch.file("perf.data");
-    let payloads = numbers(1);
+    let (event, _scratch, file) = to_be_recorded("st_pf_stack u32 a");
     let words = ["--call-graph", "dwarf", "-e", "user_events:st_pf_stack"];
-    record_program(&file, &words, description, &slices(&payloads));
+    record_program(&file, &words, &event, &[1u32.to_ne_bytes()]);
     let script = script(&file, &["-F", "event,trace,ip,sym,dso"]);
     assert_eq!(script.after("user_events:st_pf_stack: "), ["a=1"]);
     let frames = script.lines_with("(");
@@ -230,67 +221,12 @@ fn record_the_writers_stack() {
     assert!(write < main, "{frames:?}");
 }
 
-fn open_while_the_program_restarts() {
-    hide_kernel_symbols();
-    let description = "st_pf_restart u32 a";
-    let event = Event::new(description);
-    let scratch = Scratch::new("st_pf_restart");
-    let session = Session::start(&scratch, "all", &["-a", "-e", "user_events:st_pf_restart"]);
-    event.wait_set();
-    event.unregister().unwrap();
-    drop(event);
-    let run = |value| {
-        child::fork(|_| {
-            let mine = Event::new("st_pf_restart u32 a");
-            assert!(mine.bit(), "set when registered");
-            write(&mine, [value]);
-        })
-        .join();
-        assert!(tracefs::event_exists("st_pf_restart"), "perf holds it");
-    };
-    run(1);
-    run(2);
-    let script = session.stop(&["-F", "trace"]);
-    assert_eq!(script.after("a="), ["1", "2"]);
-    wait_gone("st_pf_restart");
-}
-
-fn script_prints_what_it_is_asked_for() {
-    hide_kernel_symbols();
-    let event = Event::new("st_pf_script u32 a");
-    let scratch = Scratch::new("st_pf_script");
-    let session = Session::start(&scratch, "all", &["-a", "-e", "user_events:st_pf_script"]);
-    event.wait_set();
-    os::run_on(os::cpus()[0]);
-    write(&event, [1, 2]);
-    let script = session.stop(&["-F", "comm,pid,tid,cpu,time,period,event,trace"]);
-    let (pid, cpu) = (std::process::id(), os::cpus()[0]);
-    let mut times = Vec::new();
-    for (line, a) in script.lines_with("st_pf_script").iter().zip(1..) {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let (time, want) = (words[3], format!("{pid}/{pid}"));
-        assert_eq!(words[..3], ["selftests", &want, &format!("[{cpu:03}]")]);
-        assert_eq!(
-            words[4..],
-            ["1", "user_events:st_pf_script:", &format!("a={a}")]
-        );
-        times.push(time.trim_end_matches(':').parse::<f64>().unwrap());
-    }
-    assert_eq!(times.len(), 2);
-    assert!(times[0] <= times[1]);
-}
-
 fn report_by_the_whole_record() {
-    hide_kernel_symbols();
-    let description = "st_pf_records u32 a; __rel_loc char[] b";
-    let _event = Event::new(description);
-    let scratch = Scratch::new("st_pf_records");
-    let file = scratch.file("perf.data");
+    let (event, _scratch, file) = to_be_recorded("st_pf_records u32 a; __rel_loc char[] b");
     let payloads = [(1u32, b"x\0"), (1, b"x\0"), (1, b"y\0"), (2, b"x\0")]
         .map(|(a, b)| payload(&[Fixed(&a.to_ne_bytes()), Rel(b)]));
-    let payloads: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
     let words = ["-e", "user_events:st_pf_records"];
-    record_program(&file, &words, description, &payloads);
+    record_program(&file, &words, &event, &payloads);
     // The lines, sorted, with single spaces between words.
     let report = |by| {
         let words = ["perf", "report", "-q", "--stdio", "-i", &file, "-s", by];

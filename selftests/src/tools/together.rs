@@ -6,11 +6,12 @@ use super::bpftrace;
 use super::perf::{hide_kernel_symbols, Session};
 use crate::harness::tests;
 use crate::kit::errno::Errno;
-use crate::kit::event::Event;
+use crate::kit::event::{values, Event};
 use crate::kit::os;
 use crate::kit::status::Status;
 use crate::kit::tool::Scratch;
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::wait;
 
 tests!("tools::together":
     each_sees_every_record_once_and_the_last_clears_the_bit
@@ -20,12 +21,9 @@ tests!("tools::together":
 
 /// The consumers of the event, as the status file lists them.
 fn users(name: &str) -> Vec<String> {
-    let status = Status::now();
-    let mut events = status.events.into_iter();
-    let (_, users) = events
-        .find(|(event, _)| event == name)
-        .expect("the event's line");
-    users
+    let mut events = Status::now().events.into_iter();
+    let line = events.find(|(event, _)| event == name);
+    line.expect("the event's line").1
 }
 
 fn each_sees_every_record_once_and_the_last_clears_the_bit() {
@@ -65,7 +63,7 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
     let perf = perf.stop(&["-F", "trace"]);
     assert!(event.bit(), "bpftrace still listens");
     write(4);
-    crate::kit::wait::until("bpftrace to print all", || {
+    wait::until("bpftrace to print all", || {
         bpf.printed().matches("saw a=4").count() == cpus.len()
     });
     let bpf = bpf.interrupt();
@@ -73,24 +71,21 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
     assert!(users(NAME).is_empty());
     assert_eq!(event.write(&[5; 4]), Err(Errno::EBADF));
 
-    let each = |values: &[u32]| -> Vec<String> {
-        let values = values.iter();
-        let values = values.flat_map(|value| vec![value.to_string(); cpus.len()]);
-        values.collect()
-    };
     // One record per CPU, which tools print in any order.
-    let sorted = |mut values: Vec<String>| {
+    let sorted = |mut values: Vec<u32>| {
         values.sort();
         values
     };
-    let of_ftrace = |tracer: &TraceInstance| {
-        let lines = tracer.lines(NAME).into_iter();
-        let values = lines.map(|line| line.split(['(', ')']).nth(1).unwrap().to_string());
-        sorted(values.collect())
+    let numbers = |lines: Vec<&str>| {
+        let numbers = lines.iter().map(|line| line.parse().expect("a number"));
+        sorted(numbers.collect())
     };
-    let owned = |values: Vec<&str>| sorted(values.into_iter().map(String::from).collect());
-    assert_eq!(of_ftrace(&instance), each(&[1]));
-    assert_eq!(of_ftrace(&top), each(&[1, 2]));
-    assert_eq!(owned(perf.after("a=")), each(&[1, 2, 3]));
-    assert_eq!(owned(bpf.after("saw a=")), each(&[1, 2, 3, 4]));
+    let up_to = |last: u32| -> Vec<u32> {
+        let values = 1..=last;
+        values.flat_map(|value| vec![value; cpus.len()]).collect()
+    };
+    assert_eq!(sorted(values(&instance, &event)), up_to(1));
+    assert_eq!(sorted(values(&top, &event)), up_to(2));
+    assert_eq!(numbers(perf.after("a=")), up_to(3));
+    assert_eq!(numbers(bpf.after("saw a=")), up_to(4));
 }

@@ -4,18 +4,14 @@
 
 use super::{bpftrace, perf, trace_cmd};
 use crate::harness::tests;
-use crate::kit::dynamic;
 use crate::kit::event::Event;
 use crate::kit::os;
 use crate::kit::payload::{
     payload,
     Value::{self, Data, Fixed, Rel},
 };
-use crate::kit::tool::{self, Scratch, Tool};
+use crate::kit::tool::{Scratch, Tool};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::wait;
-use std::fs;
-use std::path::Path;
 
 tests!("tools::types":
     a_record_of_each_type_in_four_tools
@@ -97,7 +93,7 @@ const fn minus_two(size: usize) -> Value<'static> {
     Fixed(MINUS_TWO.split_at(size).0)
 }
 
-// Differences between tools apply to kernel events as well, as the end of the test shows: the trace
+// Differences between tools apply to kernel events as well: the trace
 // file shows fields of one and two bytes as unsigned and larger ones as signed; reports show those
 // of one and two bytes as unsigned.
 #[rustfmt::skip]
@@ -187,68 +183,24 @@ fn wait_for_last(tool: &Tool) {
     tool.wait_printed(&format!("{}: {printed}\n", name(last)));
 }
 
-/// The lines of a shell that signals its start and waits for the end of the test.
-fn until_done(scratch: &Scratch, name: &str) -> String {
-    let ready = scratch.file(name);
-    let done = scratch.file("done");
-    format!(">{ready}; until [ -e {done} ]; do sleep 0.1; done")
-}
-
-fn wait_ready(tool: &Tool, scratch: &Scratch, name: &str) {
-    let ready = scratch.file(name);
-    // The first script of a boot loads a compiler from the host.
-    let comes = || wait::eventually(|| Path::new(&ready).exists());
-    assert!(
-        comes() || comes() || comes(),
-        "{name} does not listen: {}",
-        tool.printed().replace('\n', " | ")
-    );
-}
-
 fn a_record_of_each_type_in_four_tools() {
-    let events = events();
-    let signs = Event::new("st_ty_signs s8 a; s16 b; u32 c");
-    let kernels = "e:st_types/st_ty_kernels user_events/st_ty_signs a=$a:s8 b=$b:s16 c=$c:u32";
-    dynamic::run(kernels).expect("make an event of the kernel's");
-
-    let scratch = Scratch::new("st_types");
     perf::hide_kernel_symbols();
-    let script = script(DECLARATIONS, "", |script| script);
-    let shell = scratch.file("shell");
-    fs::write(&shell, until_done(&scratch, "bpftrace")).unwrap();
-    let bpftrace = Tool::start(&["bpftrace", "-c", &format!("/bin/sh {shell}"), "-e", &script]);
-    let recording = scratch.file("perf.data");
-    let words = ["perf", "record", "-q", "-B", "-a", "-o", &recording];
-    let shell = until_done(&scratch, "perf");
-    let words = [
-        &words[..],
-        &["-e", "user_events:st_ty_*", "--", "sh", "-c", &shell],
-    ]
-    .concat();
-    let perf = Tool::start(&words);
+    let events = events();
+    let scratch = Scratch::new("st_types");
+    let bpftrace = bpftrace::start(&script(DECLARATIONS, "", |script| script));
+    let perf = perf::Session::start(&scratch, "perf", &["-a", "-e", "user_events:st_ty_*"]);
     let data = scratch.file("trace.dat");
-    let trace_cmd = trace_cmd::record(&data, &["-e", "user_events", "-e", "st_types"]);
+    let trace_cmd = trace_cmd::record(&data, &["-e", "user_events"]);
     let tracer = TraceInstance::instance("st_types");
     tracer.control("events/user_events/enable", "1");
-    wait_ready(&perf, &scratch, "perf");
-    wait_ready(&bpftrace, &scratch, "bpftrace");
-
-    write_each(&events);
-    let payload = [&[128, 0xfe, 0xff][..], FOUR_BILLIONS].concat();
-    assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
+    bpftrace.while_stopped(|| write_each(&events));
     wait_for_last(&bpftrace);
-    fs::write(scratch.file("done"), "").unwrap();
-    let (bpftrace, _) = (bpftrace.end_well(), perf.end_well());
+    let script = perf.stop(&["-F", "event,trace"]);
     trace_cmd.interrupt();
     tracer.control("events/user_events/enable", "0");
-    signs.wait_clear();
+    let bpftrace = bpftrace::stop(bpftrace, &events[CASES.len() - 1]);
     let report = trace_cmd::report(&data);
-    let script = tool::run(&["perf", "script", "-i", &recording, "-F", "event,trace"]);
 
-    let traced = |name: &str| {
-        let lines = tracer.lines(name).into_iter();
-        lines.map(|line| line.replace('\0', "")).collect::<Vec<_>>()
-    };
     let owned = |lines: Vec<&str>| lines.into_iter().map(String::from).collect::<Vec<_>>();
     let mut wrong = Vec::new();
     let mut compare = |tool: &str, field: &str, seen: Vec<String>, want: Vec<String>| {
@@ -259,7 +211,9 @@ fn a_record_of_each_type_in_four_tools() {
     for (number, Case(field, _, trace, report_of_it, _, printed)) in CASES.iter().enumerate() {
         let name = name(number);
         let want = vec![format!("{name}: v={trace}")];
-        compare("trace", field, traced(&name), want);
+        let lines = tracer.lines(&name).into_iter();
+        let seen = lines.map(|line| line.replace('\0', "")).collect();
+        compare("trace", field, seen, want);
         let want = vec![format!("v={report_of_it}")];
         let seen = owned(report.after(&format!(" {name}: ")));
         compare("trace-cmd report", field, seen, want.clone());
@@ -268,26 +222,5 @@ fn a_record_of_each_type_in_four_tools() {
         let seen = owned(bpftrace.after(&format!("{name}: ")));
         compare("bpftrace", field, seen, vec![printed.to_string()]);
     }
-
-    // A kernel event is shown in the same way, including signs.
-    let values = "a=128 b=65534 c=4000000000";
-    for name in [" st_ty_signs: ", " st_ty_kernels: "] {
-        let seen = owned(report.after(name));
-        compare("trace-cmd report", name, seen, vec![values.to_string()]);
-    }
-    let enable = "events/st_types/enable";
-    // Not in two instances at a time: the kernel would leave the probe attached to one of them.
-    tracer.control(enable, "1");
-    signs.wait_set();
-    assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
-    tracer.control(enable, "0");
-    tracer.control("options/fields", "1");
-    let values = "a=(128) b=0xfffe (65534) c=0xee6b2800 (-294967296)";
-    for name in ["st_ty_signs", "st_ty_kernels"] {
-        let shown = traced(name);
-        let is_right = shown.len() == 1 && shown[0].ends_with(values);
-        assert!(is_right, "trace of {name}: {shown:?}");
-    }
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
-    dynamic::run("-:st_types/st_ty_kernels").expect("remove the kernel's event");
 }
