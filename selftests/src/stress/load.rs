@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 tests!("load":
     loads_and_unloads_leaving_nothing.of_loading(),
     says_loaded_and_unloaded.of_loading(),
-    a_second_insmod_is_eexist.of_loading(),
     each_step_may_fail_and_is_undone.of_loading().limit(300),
     not_unloaded_while_a_file_is_open.of_loading(),
     unloaded_when_no_bit_is_registered_any_more.of_loading(),
@@ -34,8 +33,7 @@ tests!("load":
     not_unloaded_while_an_event_is_used.of_loading(),
     trace_is_readable_after_unloading.of_loading(),
     persistent_buffers_are_readable_after_unloading.of_loading().needs_path(PERSISTENT),
-    unused_persistent_events_go_with_it.of_loading(),
-    groups_go_with_it.of_loading(),
+    unused_persistent_events_and_groups_go_with_it.of_loading(),
     groups_that_wait_for_their_last_use_go_with_it.of_loading(),
     many_times_without_a_leak.of_loading().lengthy().limit(1500),
     using_it_leaks_nothing.of_loading().lengthy().limit(900),
@@ -142,14 +140,6 @@ fn says_loaded_and_unloaded() {
     assert!(said().is_empty());
     module::unload_when_idle();
     assert_eq!(said(), [module::says_unloaded()]);
-}
-
-fn a_second_insmod_is_eexist() {
-    module::load();
-    assert_eq!(module::load_with(""), Err(Errno::EEXIST));
-    use_it_once();
-    module::unload_when_idle();
-    nothing_is_left();
 }
 
 fn is_refused_where_the_kernel_has_its_own() {
@@ -283,45 +273,29 @@ fn readable_after_unloading(tracers: &[TraceInstance]) {
     }
 }
 
-fn unused_persistent_events_go_with_it() {
-    module::load();
-    let maker = child::fork(|_| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
-            let text = "st_load_persists u32 a";
-            data.register_flags(text, page.address(), bit as u8, flags)
-                .unwrap();
-        }
-    });
-    maker.join();
-    dynamic::run("u:st_load_persists2 u32 a").unwrap();
-    stays("st_load_persists");
-    module::unload_when_idle();
-    assert_eq!(tracefs::events_of_tests(), [""; 0]);
-    module::load();
-    assert_eq!(tracefs::events_of_tests(), [""; 0]);
-    module::unload_when_idle();
-}
-
-/// Makes two groups, one of them with unused events of each kind, which do not keep the module.
-fn make_groups() -> [Group; 2] {
+/// Makes two groups, and unused events of each kind in the first group and in one of these, which
+/// do not keep the module.
+fn make_groups_and_events() -> [Group; 2] {
     let groups = [
         Group::of_any_names("st_load_one"),
         Group::with("st_load_two", "events=7"),
     ];
     let maker = child::fork(|_| {
-        let (data, page) = (Data::open_in(&groups[0]), Mapping::kept(1));
-        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
-            let text = "st_load_persists u32 a";
-            data.register_flags(text, page.address(), bit as u8, flags)
-                .unwrap();
+        let page = Mapping::kept(1);
+        for (data, first) in [(Data::open(), 0), (Data::open_in(&groups[0]), 2)] {
+            for (bit, flags) in [(0, PERSIST), (1, PERSIST | MULTI_FORMAT)] {
+                let text = "st_load_persists u32 a";
+                data.register_flags(text, page.address(), first + bit, flags)
+                    .unwrap();
+            }
         }
     });
     maker.join();
-    let line = groups[0].event("st_load_line");
-    dynamic::run(&format!("u:{line} u32 a")).unwrap();
-    stays(&line);
-    assert_eq!(tracefs::events_of_tests().len(), 3);
+    for line in ["st_load_line".into(), groups[0].event("st_load_line")] {
+        dynamic::run(&format!("u:{line} u32 a")).unwrap();
+        stays(&line);
+    }
+    assert_eq!(tracefs::events_of_tests().len(), 6);
     assert_eq!(module::users(), 0);
     groups
 }
@@ -345,10 +319,10 @@ fn groups_that_wait_for_their_last_use_go_with_it() {
     nothing_is_left();
 }
 
-fn groups_go_with_it() {
+fn unused_persistent_events_and_groups_go_with_it() {
     for _ in 0..3 {
         module::load();
-        let groups = make_groups();
+        let groups = make_groups_and_events();
         module::unload_when_idle();
         nothing_is_left();
         module::load();
@@ -361,7 +335,7 @@ fn groups_go_with_it() {
 
 fn not_unloaded_while_a_listing_or_a_groups_file_is_open() {
     module::load();
-    let groups = make_groups();
+    let groups = make_groups_and_events();
     let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
     let listings = [STATUS, PROFILE, REGISTRATIONS, GROUPS].map(PathBuf::from);
     for path in paths.chain(listings) {
@@ -387,8 +361,7 @@ fn not_unloaded_while_a_listing_or_a_groups_file_is_open() {
 /// By a bit, ftrace or perf, in the first group and in another one.
 fn not_unloaded_while_an_event_is_used() {
     module::load();
-    let groups = make_groups();
-    dynamic::run("u:st_load_line u32 a").unwrap();
+    let groups = make_groups_and_events();
     for group in [None, Some(&groups[1])] {
         let user = child::fork(|_| {
             let text = "st_load_bit u32 a";
