@@ -16,6 +16,7 @@ use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{dynamic, os, tasks, wait};
+use std::array;
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -135,6 +136,31 @@ impl StressUsers {
     /// The number of successful uses of a kind.
     pub fn done(&self, kind: usize) -> u64 {
         self.shared.done(kind).load(SeqCst)
+    }
+
+    /// The same for all kinds.
+    pub fn all_done(&self) -> [u64; COUNT] {
+        array::from_fn(|kind| self.done(kind))
+    }
+
+    /// Makes the event, and waits until each of these kinds has used it since `before`.
+    #[track_caller]
+    pub fn wait_for_each(&self, kinds: u32, before: &[u64; COUNT]) {
+        let mut last = None;
+        let comes = wait::eventually(|| {
+            // The event does not stay if a user registers it first.
+            if !tracefs::event_exists(EVENT) {
+                dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
+            }
+            let is_active = |&kind: &usize| kinds & (1 << kind) != 0;
+            last = (0..COUNT)
+                .filter(is_active)
+                .find(|&kind| self.done(kind) == before[kind]);
+            last.is_none()
+        });
+        self.is_well();
+        let name = last.map_or("", StressUsers::name);
+        assert!(comes, "nothing from the user that {name}");
     }
 
     /// The number of failed uses of a kind.
@@ -523,22 +549,4 @@ impl<'a> User<'a> {
             Err(errno) => Err(errno),
         }
     }
-}
-
-/// Makes the event, and waits until each of these kinds has used it since `before`.
-#[track_caller]
-pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
-    let mut last = None;
-    let comes = wait::eventually(|| {
-        // The event does not stay if a user registers it first.
-        if !tracefs::event_exists(EVENT) {
-            dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
-        }
-        last =
-            (0..COUNT).find(|&kind| kinds & (1 << kind) != 0 && users.done(kind) == before[kind]);
-        last.is_none()
-    });
-    users.is_well();
-    let name = last.map_or("", StressUsers::name);
-    assert!(comes, "nothing from the user that {name}");
 }
