@@ -3,7 +3,7 @@
 //! The buffers of ftrace and the files that show them: `trace`, `trace_pipe`, options.
 
 use crate::harness::tests;
-use crate::kit::event::{values, write, Event};
+use crate::kit::event::{values, write};
 use crate::kit::payload::{
     payload,
     Value::{Fixed, Rel},
@@ -16,8 +16,7 @@ use std::fs;
 
 tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
-    a_full_buffer_keeps_the_first,
-    a_full_buffer_that_overwrites_keeps_the_last,
+    a_full_buffer_keeps_the_first_or_the_last,
     options_show_a_record_as_they_do_a_kernels,
     the_option_fields_shows_what_always_shows,
 );
@@ -39,56 +38,35 @@ fn trace_pipe_gives_records_as_they_come() {
     tracer.disable(&event.name);
 }
 
-/// Returns how many of the event's records ftrace missed.
-fn missed(event: &Event) -> u64 {
-    profile::missed(&event.name).0
-}
-
-/// A number of records that overfills a buffer of the smallest size.
-const MANY: u32 = 1500;
-
-/// Writes [`MANY`] records on one CPU into a small buffer. Returns the event, its tracer, the CPU,
-/// and the values in the trace.
-fn filled(description: &str, overwrite: &str) -> (Traced, usize, Vec<u32>) {
-    let traced = Traced::new(description);
-    let Traced { event, tracer } = &traced;
-    tracer.control("buffer_size_kb", "8");
-    tracer.control("options/overwrite", overwrite);
+fn a_full_buffer_keeps_the_first_or_the_last() {
+    /// A number of records that overfills a buffer of the smallest size.
+    const MANY: u32 = 1500;
+    let Traced { event, tracer } = Traced::new("st_bu_full u32 a");
     let cpu = os::cpus()[0];
     os::run_on(cpu);
-    write(event, 1..=MANY);
-    let seen = values(tracer, event);
-    assert!(!seen.is_empty() && seen.len() < MANY as usize, "{seen:?}");
-    (traced, cpu, seen)
-}
-
-fn a_full_buffer_keeps_the_first() {
-    let (traced, cpu, seen) = filled("st_bu_full u32 a", "0");
-    let Traced { event, tracer } = &traced;
-    let kept = seen.len() as u32;
-    assert_eq!(seen, (1..=kept).collect::<Vec<_>>());
-    assert_eq!(tracer.stat(cpu, "entries"), kept.into());
-    assert_eq!(tracer.stat(cpu, "overrun"), 0);
-    // The kernel counts dropped records per buffer, the module per event.
-    let dropped = u64::from(MANY - kept);
-    assert_eq!(tracer.stat(cpu, "dropped events"), dropped);
-    assert_eq!(missed(event), dropped);
+    tracer.control("buffer_size_kb", "8");
+    for overwrites in [true, false] {
+        tracer.control("options/overwrite", if overwrites { "1" } else { "0" });
+        tracer.control("trace", "");
+        write(&event, 1..=MANY);
+        let seen = values(&tracer, &event);
+        let kept = seen.len() as u32;
+        assert!((1..MANY).contains(&kept), "{seen:?}");
+        let (first, overrun, dropped) = match overwrites {
+            true => (MANY - kept + 1, MANY - kept, 0),
+            false => (1, 0, MANY - kept),
+        };
+        assert_eq!(seen, (first..first + kept).collect::<Vec<_>>());
+        assert_eq!(tracer.stat(cpu, "entries"), kept.into());
+        assert_eq!(tracer.stat(cpu, "overrun"), overrun.into());
+        // The kernel counts dropped records per buffer, the module per event.
+        assert_eq!(tracer.stat(cpu, "dropped events"), dropped.into());
+        assert_eq!(profile::missed(&event.name), (dropped.into(), 0));
+    }
     // With room, it records again.
     tracer.control("trace", "");
-    write(event, [7]);
-    assert_eq!(values(tracer, event), [7]);
-    assert_eq!(missed(event), dropped);
-    tracer.disable(&event.name);
-}
-
-fn a_full_buffer_that_overwrites_keeps_the_last() {
-    let (traced, cpu, seen) = filled("st_bu_over u32 a", "1");
-    let Traced { event, tracer } = &traced;
-    let kept = seen.len() as u32;
-    assert_eq!(seen, (MANY - kept + 1..=MANY).collect::<Vec<_>>());
-    assert_eq!(tracer.stat(cpu, "overrun"), (MANY - kept).into());
-    assert_eq!(tracer.stat(cpu, "dropped events"), 0);
-    assert_eq!(missed(event), 0);
+    write(&event, [7]);
+    assert_eq!(values(&tracer, &event), [7]);
     tracer.disable(&event.name);
 }
 
