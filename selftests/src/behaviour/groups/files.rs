@@ -12,7 +12,6 @@ use crate::kit::event::Event;
 use crate::kit::group::{self, Group, GROUPS};
 use crate::kit::machine;
 use crate::kit::memory::Mapping;
-use crate::kit::module;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::status::Status;
 use crate::kit::tracefs;
@@ -30,10 +29,8 @@ tests!("groups::files":
     owner_and_mode_are_changed_one_by_one,
     an_ordinary_user_has_what_it_is_given,
     a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed,
-    a_group_of_the_same_name_is_new_and_empty,
     an_open_listing_ends_when_its_group_is_removed,
     an_open_list_of_groups_goes_on_while_groups_go,
-    a_file_that_is_known_does_not_keep_the_module_busy,
 );
 
 /// The mode, owner and group of a file.
@@ -92,17 +89,12 @@ fn owner_and_mode_are_changed_one_by_one() {
     unchanged(&Group::new("st_g_given"));
 }
 
+/// What it cannot open is in `hostile_user::reaches_nothing_of_other_groups`.
 fn an_ordinary_user_has_what_it_is_given() {
     let group = Group::new("st_g_user");
     let other = Group::new("st_g_other");
     let _access = Access::given_in(&group);
     let user = fork_unprivileged(|_| {
-        let event = Event::new_in(&group, "st_g_event u32 a");
-        assert_eq!(event.data.delete("st_g_none"), Err(Errno::ENOENT));
-        for path in [group.status_file(), group.profile(), other.data()] {
-            assert_eq!(open(&path), Err(Errno::EACCES), "{}", path.display());
-        }
-        assert_eq!(Data::try_open().err(), Some(Errno::EACCES));
         // Only root makes and removes groups, and nothing does so through the file system.
         for line in ["g:st_g_users", "-:st_g_other"] {
             assert_eq!(group::run(line), Err(Errno::EACCES), "{line}");
@@ -113,7 +105,6 @@ fn an_ordinary_user_has_what_it_is_given() {
         }
         let made = File::create(format!("{}/user_events_data.st_g_users", tracefs::ROOT));
         assert_eq!(made.map(drop).map_err(Errno::from), Err(Errno::EACCES));
-        event.end();
     });
     user.join();
     for path in [group.status_file(), group.profile()] {
@@ -205,22 +196,6 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
     }
 }
 
-fn a_group_of_the_same_name_is_new_and_empty() {
-    let group = Group::with("st_g_new", "events=7 bytes_per_second=1");
-    let event = group.event("st_g_event");
-    dynamic::run(&format!("u:{event} u32 a")).unwrap();
-    assert_eq!(group.remove(), Ok(()));
-    let group = Group::new("st_g_new");
-    assert_eq!(group.numbers(), [0, 0, 0]);
-    assert_eq!(group.status().active, 0);
-    assert!(!tracefs::event_exists(&event));
-    let new = Event::new_in(&group, "st_g_event u64 a; u64 b");
-    assert_eq!(new.name, event);
-    assert!(tracefs::event_format(&event).contains("field:u64 b;"));
-    let limits = group.line().unwrap();
-    assert!(limits.starts_with("g:st_g_new events=1024 #"), "{limits}");
-}
-
 /// The listings have several thousand bytes and are read in parts.
 fn an_open_listing_ends_when_its_group_is_removed() {
     const EVENTS: usize = 300;
@@ -292,22 +267,4 @@ fn an_open_list_of_groups_goes_on_while_groups_go() {
         .collect();
     assert_eq!(listed_of_these, stay);
     drop(new);
-}
-
-fn a_file_that_is_known_does_not_keep_the_module_busy() {
-    if !module::is_loaded() {
-        return;
-    }
-    let group = Group::new("st_g_users");
-    let before = module::users();
-    let places = known(paths(&group));
-    assert_eq!(module::users(), before);
-    let open: Vec<_> = places.iter().map(|place| reopen(place).unwrap()).collect();
-    assert_eq!(module::users(), before + 3);
-    drop(open);
-    assert_eq!(group.remove(), Ok(()));
-    places
-        .iter()
-        .for_each(|place| assert!(reopen(place).is_err()));
-    assert_eq!(module::users(), before);
 }

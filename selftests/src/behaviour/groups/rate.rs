@@ -27,7 +27,6 @@ tests!("groups::rate":
     all_events_and_files_of_a_group_share_its_bytes,
     what_several_threads_record_is_bounded,
     a_group_at_its_limit_is_not_in_the_way_of_others,
-    a_group_without_the_option_has_no_limit,
 );
 
 /// The bytes that a record counts in addition to its payload.
@@ -239,10 +238,12 @@ fn what_several_threads_record_is_bounded() {
 fn a_group_at_its_limit_is_not_in_the_way_of_others() {
     let group = limited(10);
     let wide = Group::with("st_g_wide", "bytes_per_second=4294967295");
+    let unlimited = Group::new("st_g_free");
     let full = Traced::new_in(&group, "st_g_same u32 a");
     let others = [
         Traced::new("st_g_same u32 a"),
         Traced::new_in(&wide, "st_g_same u32 a"),
+        Traced::new_in(&unlimited, "st_g_same u32 a"),
     ];
     for round in 0..100 {
         let got = full.event.write(&[0; 10]);
@@ -257,23 +258,8 @@ fn a_group_at_its_limit_is_not_in_the_way_of_others() {
     }
     assert!(group.refused() >= 100);
     assert_eq!(wide.refused(), 0);
+    // Without the option refused records are not counted.
+    assert_eq!(unlimited.numbers(), [1, 1, 1]);
     assert_eq!(profile::missed("st_g_same"), (0, 0));
     others.iter().chain([&full]).for_each(Traced::detach);
-}
-
-fn a_group_without_the_option_has_no_limit() {
-    let group = Group::new("st_g_free");
-    let traced = Traced::new_in(&group, "st_g_event u32 a");
-    for _ in 0..300 {
-        assert_eq!(traced.event.write(&[0; 3000]), Ok(3004));
-    }
-    assert_eq!(traced.tracer.take_all_records().len(), 300);
-    assert_eq!(group.missed("st_g_event"), (0, 0));
-    // Nor are refused records counted.
-    let line = group.line().unwrap();
-    assert!(
-        line.ends_with(" # 1 events, 1 used, 1 open files"),
-        "{line}"
-    );
-    traced.detach();
 }

@@ -62,17 +62,6 @@ pub fn reaches_nothing_of_other_groups() {
             let want = [Errno::EBADF, Errno::ENOENT][usize::from(index >= 3)];
             assert_eq!(data.write(index, &[0; 8]), Err(want), "{index}");
         }
-        // Names as tracefs and `dynamic_events` have them.
-        for name in [
-            "user_events/st_evil_idle",
-            "user_events_st_evil_others/st_evil_idle",
-            "st_evil_others/st_evil_idle",
-            "../user_events/st_evil_idle",
-        ] {
-            assert_eq!(data.delete(name), Err(Errno::ENOENT), "{name}");
-            let got = data.register_text(name, page.address(), 20);
-            assert_eq!(got, Err(Errno::EINVAL), "{name}");
-        }
         // The user's own events end with it: it deletes what it can before that.
         for bit in 0..3 {
             assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
