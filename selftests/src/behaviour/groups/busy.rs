@@ -22,8 +22,7 @@ tests!("groups::busy":
     an_open_data_file_keeps_its_group,
     an_open_listing_keeps_no_group,
     a_registered_event_keeps_its_group,
-    ftrace_and_triggers_keep_their_group,
-    perf_keeps_its_group,
+    each_consumer_keeps_its_group,
     an_event_probe_keeps_its_group,
     a_trigger_of_another_event_keeps_its_group,
     one_used_event_keeps_all_of_the_group,
@@ -56,12 +55,9 @@ fn is_kept(group: &Group) {
     }
     let user = child::fork(|_| {
         let event = Event::new_in(group, "st_g_kept u32 a");
-        let top = TraceInstance::top();
-        top.enable(&event.name);
-        event.wait_set();
+        event.follows(true);
         assert_eq!(event.write(&[1; 4]), Ok(8));
-        top.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
         event.end();
     });
     user.join();
@@ -130,7 +126,7 @@ fn a_registered_event_keeps_its_group() {
     }
 }
 
-fn ftrace_and_triggers_keep_their_group() {
+fn each_consumer_keeps_its_group() {
     for tracer in [TraceInstance::top(), TraceInstance::instance("st_g_ftrace")] {
         for (file, on, off) in [
             ("enable", "1", "0"),
@@ -144,9 +140,6 @@ fn ftrace_and_triggers_keep_their_group() {
             goes(group);
         }
     }
-}
-
-fn perf_keeps_its_group() {
     let (group, event) = with_an_event("st_g_perf");
     let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
     is_kept(&group);
@@ -294,10 +287,9 @@ fn a_group_goes_with_its_last_use() {
     assert_eq!(group::run("g:st_g_ending events=2"), Ok(()));
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     // An open file still works, and its events can be traced.
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     assert_eq!(event.write(&[0; 4]), Ok(8));
-    top.disable(&event.name);
+    event.switch(false);
     event.end();
     wait_gone(&group.event("st_g_event_used"));
     let line = group.line().expect("its line");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process that was passed a group's file in other namespaces, and the control group that pays for
-//! groups. `cgroup::events_are_charged` shows which one pays for events.
+//! A process in other namespaces that was passed a group's file; the control group that is charged
+//! for groups. `cgroup::events_are_charged` shows which one is charged for events.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
