@@ -10,14 +10,13 @@ use crate::kit::payload::{
 };
 use crate::kit::tool::Tool;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, profile};
 use std::fs;
 
 tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
     a_full_buffer_keeps_the_first_or_the_last,
-    options_show_a_record_as_they_do_a_kernels,
+    options_show_the_type_of_a_record,
     the_option_fields_shows_what_always_shows,
 );
 
@@ -70,35 +69,19 @@ fn a_full_buffer_keeps_the_first_or_the_last() {
     tracer.disable(&event.name);
 }
 
-/// The kernel event that the user event is compared with.
-const KERNELS: &str = "sched/sched_process_exit";
-
-fn options_show_a_record_as_they_do_a_kernels() {
+/// As for most events of the kernel, which have no format for these options either.
+fn options_show_the_type_of_a_record() {
     let Traced { event, tracer } = Traced::new("st_bu_shown u32 a; __rel_loc char[] b");
-    let kernels = TraceInstance::instance("st_bu_kernels");
     let payload = payload(&[Fixed(&[1, 0, 0, 0]), Rel(b"text\0")]);
     assert_eq!(event.write(&payload), Ok(4 + payload.len()));
     tracer.disable(&event.name);
-    let me = std::process::id();
-    kernels
-        .set(KERNELS, "filter", &format!("common_pid != {me}"))
-        .unwrap();
-    kernels.enable(KERNELS);
-    crate::kit::child::fork(|_| ()).join();
-    kernels.disable(KERNELS);
     for option in ["raw", "hex", "bin"] {
-        for (tracer, id) in [
-            (&tracer, event.id()),
-            (&kernels, tracefs::event_id(KERNELS)),
-        ] {
-            tracer.control(&format!("options/{option}"), "1");
-            let shown = fs::read(tracer.path("trace")).expect("read the trace");
-            tracer.control(&format!("options/{option}"), "0");
-            // Neither event has a format for these options, so the kernel prints its type.
-            let shown = String::from_utf8_lossy(&shown);
-            let ends = shown.trim_end().ends_with(&format!("type: {id}"));
-            assert!(ends, "{shown:?} ends with its type, by {option}");
-        }
+        tracer.control(&format!("options/{option}"), "1");
+        let shown = fs::read(tracer.path("trace")).expect("read the trace");
+        tracer.control(&format!("options/{option}"), "0");
+        let shown = String::from_utf8_lossy(&shown);
+        let shows_type = shown.trim_end().ends_with(&format!("type: {}", event.id()));
+        assert!(shows_type, "{shown:?} ends with its type, by {option}");
     }
     assert_eq!(
         tracer.lines(&event.name),
