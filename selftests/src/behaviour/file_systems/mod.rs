@@ -44,8 +44,6 @@ pub const TESTS: &[Test] = of_kinds!(
         Ext4 OverlayOnExt4 OverlayInMemory NineP Dax,
     a_page_is_brought_in_by_a_task_of_its_process:
         Ext4 OverlayOnExt4 NineP,
-    a_bit_is_not_lost_while_its_page_is_written_back:
-        Ext4 NineP Dax,
     a_page_that_finds_no_room_waits_for_the_next_change:
         Ext4,
 );
@@ -264,33 +262,6 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
 #[track_caller]
 fn sleeps(user: &Child) {
     tasks::wait_state(user.pid, user.pid, 'S');
-}
-
-fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
-    const ROUNDS: usize = 40;
-    let mounted = Mounted::new(kind);
-    let user = User::new(&mounted);
-    user.obey(Word::Register);
-    user.obey(Word::Fill);
-    let write_back = || {
-        user.pages.word(AT + 64).fetch_add(1, Relaxed);
-        os::start_writeback(&user.file);
-        user.obey(Word::Unmap);
-        forget_pages(&user.file).expect("posix_fadvise");
-    };
-    let times = wait::beside(write_back, || {
-        for round in 0..2 * ROUNDS {
-            let on = round % 2 == 0;
-            switch_alone(on);
-            user.obey(if on { Word::Set } else { Word::Clear });
-            user.obey(Word::Filled);
-            // At any time the other thread may drop the page and read it again.
-            user.obey(Word::Forget);
-            assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
-        }
-    });
-    assert!(times >= ROUNDS, "the page was written back {times} times");
-    assert_eq!(stored(&mounted), REST);
 }
 
 fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
