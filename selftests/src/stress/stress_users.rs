@@ -207,17 +207,13 @@ struct User<'a> {
 
 impl<'a> User<'a> {
     fn new(kind: usize, shared: &'a SharedWords, tracer: &'a TraceInstance) -> User<'a> {
-        let program = (KINDS[kind].0 == "holds eBPF").then(|| {
-            let counters = Counters::new(1);
-            (Program::counting(&counters, 1), counters)
-        });
         User {
             kind,
             shared,
             tracer,
             random: harness::random(kind as u64),
             page: Mapping::kept(1),
-            program,
+            program: None,
             refused: HashSet::new(),
         }
     }
@@ -270,6 +266,12 @@ impl<'a> User<'a> {
         assert_eq!(index, Ok(0), "register on an open file");
     }
 
+    /// Unregisters it.
+    fn leave_event(&self, data: &Data) {
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+    }
+
     fn register(&mut self) -> Result<()> {
         let mut data = Data::try_open()?;
         self.use_event(&data);
@@ -283,8 +285,7 @@ impl<'a> User<'a> {
         } else {
             self.hold();
         }
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         assert_eq!(self.page.word(0).load(SeqCst), 0, "set after unregistering");
         // The next use has a new page.
         self.page.advise(libc::MADV_DONTNEED)?;
@@ -302,8 +303,7 @@ impl<'a> User<'a> {
                 self.hold();
             }
         }
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         Ok(())
     }
 
@@ -410,9 +410,11 @@ impl<'a> User<'a> {
 
     fn bpf(&mut self) -> Result<()> {
         let perf = self.attached()?;
-        if let Some((program, _)) = &self.program {
-            assert_eq!(perf.attach(program), Ok(()), "attach a program");
-        }
+        let (program, _) = self.program.get_or_insert_with(|| {
+            let counters = Counters::new(1);
+            (Program::counting(&counters, 1), counters)
+        });
+        assert_eq!(perf.attach(program), Ok(()), "attach a program");
         self.hold();
         Ok(())
     }
@@ -464,8 +466,7 @@ impl<'a> User<'a> {
             }
         }
         self.hold();
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         Ok(())
     }
 
@@ -501,8 +502,7 @@ impl<'a> User<'a> {
         let (_, status) = os::wait(pid, 0).expect("wait");
         assert_eq!(status, well, "status of a child that dies in way {way}");
         if way == 0 {
-            let ended = data.unregister_bit(self.page.address(), 0);
-            assert_eq!(ended, Ok(()), "unregister");
+            self.leave_event(&data);
         }
         Ok(())
     }
@@ -540,8 +540,7 @@ impl<'a> User<'a> {
         let index = data.register_text("st_stress_grouped u32 a", self.page.address(), 0);
         assert_eq!(index, Ok(0), "register on an open file");
         self.hold();
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         drop(data);
         match group.remove() {
             // perf may be attached to its event by a reused id.

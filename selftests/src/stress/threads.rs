@@ -122,7 +122,6 @@ fn registering_and_unregistering_while_toggling() {
     let event = Event::new("st_stress_reg u32 a");
     let done = AtomicBool::new(false);
     let page = Mapping::new(2);
-    let top = TraceInstance::top();
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
         for thread in 0..3 {
@@ -144,13 +143,11 @@ fn registering_and_unregistering_while_toggling() {
             });
         }
         for _ in 0..60 {
-            top.enable(&event.name);
-            top.disable(&event.name);
+            event.switch(true);
+            event.switch(false);
         }
     });
-    top.enable(&event.name);
-    event.wait_set();
-    assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
-    top.disable(&event.name);
-    event.wait_clear();
+    event.follows(true);
+    assert_eq!(page.get(0), 0);
+    event.follows(false);
 }
