@@ -123,23 +123,6 @@ fn an_ordinary_user_has_what_it_is_given() {
     user.join();
 }
 
-/// Path descriptors of files that are not opened.
-fn known(paths: impl IntoIterator<Item = PathBuf>) -> Vec<File> {
-    let place = |path: PathBuf| {
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_PATH)
-            .open(path);
-        file.expect("open with O_PATH")
-    };
-    paths.into_iter().map(place).collect()
-}
-
-/// Opens the file of a path descriptor.
-fn reopen(place: &File) -> Result<File> {
-    Ok(File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?)
-}
-
 fn paths(group: &Group) -> [PathBuf; 3] {
     group.files().map(|(path, _)| path)
 }
@@ -157,7 +140,9 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
     let user = child::fork(|_| {
         os::own_mounts();
         let group = Group::new("st_g_known");
-        let known = known(paths(&group));
+        let mut by_path = File::options();
+        by_path.read(true).custom_flags(libc::O_PATH);
+        let known = paths(&group).map(|path| by_path.open(path).unwrap());
         let mounted = paths(&group).map(|path| mounted(&path));
         for path in &mounted {
             assert_eq!(open(path), Ok(()), "{}", path.display());
@@ -174,7 +159,8 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
         group.remove_when_idle();
         let are_gone = || {
             for place in &known {
-                assert_eq!(reopen(place).err(), Some(Errno::EIO));
+                let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+                assert_eq!(open(Path::new(&path)), Err(Errno::EIO));
             }
             for path in &mounted {
                 assert_eq!(open(path), Err(Errno::EIO), "{}", path.display());
