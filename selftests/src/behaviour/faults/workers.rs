@@ -16,8 +16,7 @@ use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 
 tests!("faults::workers" on PATH:
-    no_bit_is_lost_while_there_is_hardly_a_page.limit(900),
-    no_bit_is_lost_while_allocations_fail_at_random.limit(900),
+    no_bit_is_lost_while_allocations_fail.limit(1800),
     events_and_processes_go_without_memory.limit(900),
     no_handler_is_forgotten_that_there_was_no_memory_to_ask.limit(900),
     no_process_is_forgotten_that_there_was_no_memory_to_tell.limit(900),
@@ -78,51 +77,36 @@ impl Drop for Bits {
     }
 }
 
-/// Most page allocations of a worker fail; the bits are written when there are pages again. Not all
-/// fail, as attaching may need a page.
-fn no_bit_is_lost_while_there_is_hardly_a_page() {
-    let bits = Bits::new("st_failing_pages");
-    for round in 0..4 {
-        let on = round % 2 == 0;
-        // A dropped page reads as zero: only setting its bit needs memory.
-        bits.drop_pages();
-        let failing = InModule::fail(&[("fail_page_alloc", 90)]);
-        bits.switch(on);
-        if on {
-            // More than attaching alone can meet, and one for each page.
-            failing.wait_for(2 * PAGES as u64);
-        }
-        let met = failing.end();
-        bits.come_to_be(on);
-        println!("  # round {round}: {met} allocations failed");
-    }
-    toggle(&bits.event, &mut []);
-}
-
-fn no_bit_is_lost_while_allocations_fail_at_random() {
-    const ROUNDS: usize = 12;
-    let bits = Bits::new("st_failing_random");
+/// Most page allocations of a worker fail, or some of all: the bits are written when there is memory
+/// again. Not all fail, as attaching may need a page.
+fn no_bit_is_lost_while_allocations_fail() {
+    let bits = Bits::new("st_failing_bits");
     let mut children = vec![fork(&bits.event), fork(&bits.event)];
-    let mut met = 0;
-    for round in 0..ROUNDS {
-        tell(&mut children, Word::Drop);
-        bits.drop_pages();
-        let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
-        // Only the last change counts, and only setting bits needs memory.
-        for change in 0..6 {
-            bits.switch((round + change) % 2 != 0);
+    for (kinds, rounds, changes, least) in [
+        // More than attaching alone can meet, and one for each page.
+        (&[("fail_page_alloc", 90)][..], 4, 1, 2 * PAGES as u64),
+        (&[("failslab", 20), ("fail_page_alloc", 50)], 12, 5, 10),
+    ] {
+        let mut met = 0;
+        for round in 0..rounds {
+            // A dropped page reads as zero: only setting its bit needs memory.
+            tell(&mut children, Word::Drop);
+            bits.drop_pages();
+            let failing = InModule::fail(kinds);
+            // Only the last change counts.
+            let on = round % 2 == 0;
+            for change in 0..changes {
+                bits.switch(on == (change % 2 == 0));
+            }
+            if on {
+                failing.wait_for(least);
+            }
+            met += failing.end();
+            bits.come_to_be(on);
+            tell(&mut children, if on { Word::Set } else { Word::Clear });
         }
-        let on = (round + 5) % 2 != 0;
-        if on {
-            failing.wait_for(10);
-        }
-        met += failing.end();
-        bits.come_to_be(on);
-        tell(&mut children, if on { Word::Set } else { Word::Clear });
+        println!("  # {met} allocations failed: {kinds:?}");
     }
-    println!("  # {met} allocations failed");
-    bits.switch(false);
-    bits.event.wait_clear();
     toggle(&bits.event, &mut children);
     end(children);
 }
