@@ -51,11 +51,8 @@ pub const REFUSAL: Test = Test::new(
 fn use_it_once() {
     let user = child::fork(|_| {
         let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
-        let id = event.id();
-        let tracer = TraceInstance::top();
-        tracer.enable(&event.name);
-        event.wait_set();
-        let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
+        event.follows(true);
+        let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
         for length in [2u32, 600, 3000] {
             let mut path = vec![0; length as usize];
             path[0] = b'/';
@@ -67,26 +64,23 @@ fn use_it_once() {
         assert_eq!(event.write(&vec![0; 100_000]), Err(Errno::E2BIG));
         assert_eq!(perf.count(), 3);
         drop(perf);
-        tracer.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
 
         let address = event.page.address();
-        let register = |text, address, bit| event.data.register_text(text, address, bit);
-        let other = "st_load_use u32 status";
-        assert_eq!(register(other, address, 1), Err(Errno::EADDRINUSE));
-        assert_eq!(
-            register("st_load_other u32", address, 1),
-            Err(Errno::EINVAL)
-        );
-        assert_eq!(
-            register("st_load_other u32 a", address, 0),
-            Err(Errno::EADDRINUSE)
-        );
-        assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
+        for (text, address, bit, errno) in [
+            ("st_load_use u32 status", address, 1, Errno::EADDRINUSE),
+            ("st_load_other u32", address, 1, Errno::EINVAL),
+            ("st_load_other u32 a", address, 0, Errno::EADDRINUSE),
+            ("st_load_other u32 a", 0, 0, Errno::EFAULT),
+        ] {
+            let got = event.data.register_text(text, address, bit);
+            assert_eq!(got, Err(errno), "{text}");
+        }
         event.unregister().unwrap();
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
         // Unregistered by the end of the process.
-        register("st_load_other u32 a", address, 5).unwrap();
+        let other = "st_load_other u32 a";
+        event.data.register_text(other, address, 5).unwrap();
     });
     user.join();
     wait_gone("st_load_use");
