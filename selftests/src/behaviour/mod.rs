@@ -73,7 +73,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         symbols::TESTS,
         traced_functions::TESTS,
         faults::loading::TESTS,
-        file_systems::TESTS_OF_LOADING,
         bit::TESTS,
         #[cfg(target_arch = "aarch64")]
         tags::TESTS,

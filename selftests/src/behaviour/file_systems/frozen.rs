@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! On a frozen file system a task that writes to a page of a file waits for the thaw; no signal
-//! ends the wait.
+//! ends the wait. `fuse_stalled` has the ends of such processes.
 
 use super::{sleeps, user, EVENT};
 use crate::harness::Test;
 use crate::kit::beside::Beside;
 use crate::kit::child::Word;
-use crate::kit::errno::Errno;
 use crate::kit::mounts::{self, Frozen, Kind, Mounted};
-use crate::kit::{module, tasks};
+use crate::kit::tasks;
 
 pub const TESTS: &[Test] = of_kinds!(
     beneath_a_freeze_a_sleeping_process_holds_up_nothing:
         Ext4 OverlayOnExt4 Dax,
     beneath_a_freeze_a_process_that_runs_waits_alone:
         Ext4,
-    beneath_a_freeze_a_kill_ends_a_sleeping_process:
-        Ext4 OverlayOnExt4,
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::new(
-    "file_systems::beneath_a_freeze_the_module_unloads",
-    beneath_a_freeze_the_module_unloads,
-)
-.of_loading()
-.limit(400)
-.skip_if(|| mounts::obstacle(Kind::Ext4))];
 
 /// The page of the process's word is present but clean: a write to it enters the file system.
 fn frozen(kind: Kind) -> Beside<Frozen> {
@@ -72,30 +61,4 @@ fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
     setup.user.line.hear(Word::IsSet);
     setup.ends_clear(Word::Set, Word::Clear);
     setup.end();
-}
-
-fn beneath_a_freeze_a_kill_ends_a_sleeping_process(kind: Kind) {
-    let mut setup = frozen(kind);
-    setup.switch_on();
-    setup.kill();
-    setup.is_gone();
-    setup.others_carry_on();
-    setup.let_go();
-    setup.end();
-}
-
-fn beneath_a_freeze_the_module_unloads() {
-    module::load();
-    let mut setup = frozen(Kind::Ext4);
-    setup.switch_on();
-    setup.beside("unloading is refused", || {
-        assert_eq!(module::unload(), Err(Errno::EAGAIN));
-    });
-    setup.kill();
-    setup.is_gone();
-    setup.switch_off();
-    let frozen = setup.hold.take();
-    setup.end();
-    module::unload_when_idle();
-    assert!(frozen.is_some());
 }

@@ -37,7 +37,7 @@ mod clean_page;
 mod frozen;
 
 pub use clean_page::TESTS as TESTS_OF_CLEAN_PAGES;
-pub use frozen::{TESTS as TESTS_OF_FROZEN, TESTS_OF_LOADING};
+pub use frozen::TESTS as TESTS_OF_FROZEN;
 
 pub const TESTS: &[Test] = of_kinds!(
     a_bit_follows_on_pages_in_every_state:
