@@ -16,8 +16,7 @@ use std::fs;
 tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
     a_full_buffer_keeps_the_first_or_the_last,
-    options_show_the_type_of_a_record,
-    the_option_fields_shows_what_always_shows,
+    options_show_the_type_or_the_fields_of_a_record,
 );
 
 fn trace_pipe_gives_records_as_they_come() {
@@ -69,29 +68,8 @@ fn a_full_buffer_keeps_the_first_or_the_last() {
     tracer.disable(&event.name);
 }
 
-/// As for most events of the kernel, which have no format for these options either.
-fn options_show_the_type_of_a_record() {
-    let Traced { event, tracer } = Traced::new("st_bu_shown u32 a; __rel_loc char[] b");
-    let payload = payload(&[Fixed(&[1, 0, 0, 0]), Rel(b"text\0")]);
-    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    tracer.disable(&event.name);
-    for option in ["raw", "hex", "bin"] {
-        tracer.control(&format!("options/{option}"), "1");
-        let shown = fs::read(tracer.path("trace")).expect("read the trace");
-        tracer.control(&format!("options/{option}"), "0");
-        let shown = String::from_utf8_lossy(&shown);
-        let shows_type = shown.trim_end().ends_with(&format!("type: {}", event.id()));
-        assert!(shows_type, "{shown:?} ends with its type, by {option}");
-    }
-    assert_eq!(
-        tracer.lines(&event.name),
-        ["st_bu_shown: a=0x1 (1) b=text"],
-        "nothing was lost by looking"
-    );
-}
-
-fn the_option_fields_shows_what_always_shows() {
-    let text = "st_bu_fields u32 a; s64 b; char[4] c; __rel_loc char[] d";
+fn options_show_the_type_or_the_fields_of_a_record() {
+    let text = "st_bu_shown u32 a; s64 b; char[4] c; __rel_loc char[] d";
     let Traced { event, tracer } = Traced::new(text);
     let payload = payload(&[
         Fixed(&7u32.to_ne_bytes()),
@@ -101,13 +79,21 @@ fn the_option_fields_shows_what_always_shows() {
     ]);
     assert_eq!(event.write(&payload), Ok(4 + payload.len()));
     tracer.disable(&event.name);
-    let want = ["st_bu_fields: a=0x7 (7) b=0xfffffffffffffff9 (-7) c=abc d=text"];
-    let lines = || {
-        let lines = tracer.lines(&event.name).into_iter();
-        lines.map(|line| line.replace('\0', "")).collect::<Vec<_>>()
-    };
-    assert_eq!(lines(), want);
-    tracer.control("options/fields", "1");
-    assert_eq!(lines(), want);
+    // As most events of the kernel, it has no format for these.
+    for option in ["raw", "hex", "bin"] {
+        tracer.control(&format!("options/{option}"), "1");
+        let shown = fs::read(tracer.path("trace")).expect("read the trace");
+        tracer.control(&format!("options/{option}"), "0");
+        let shown = String::from_utf8_lossy(&shown);
+        let shows_type = shown.trim_end().ends_with(&format!("type: {}", event.id()));
+        assert!(shows_type, "{shown:?} ends with its type, by {option}");
+    }
+    // Nothing is lost by looking, and fields are shown alike in any case.
+    for option in ["0", "1"] {
+        tracer.control("options/fields", option);
+        let shown = tracer.lines(&event.name).join("|").replace('\0', "");
+        let want = "st_bu_shown: a=0x7 (7) b=0xfffffffffffffff9 (-7) c=abc d=text";
+        assert_eq!(shown, want, "with options/fields {option}");
+    }
     tracer.control("options/fields", "0");
 }
