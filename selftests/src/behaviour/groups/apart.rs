@@ -24,9 +24,7 @@ tests!("groups::apart":
     formats_are_numbered_and_shown_in_each_group,
     status_and_profile_show_own_events_only,
     a_program_deletes_events_of_its_group_only,
-    a_bit_is_unregistered_through_any_file,
-    a_bit_is_of_one_group,
-    an_event_goes_when_its_own_users_have_ended,
+    a_bit_is_of_one_group_and_unregistered_through_any_file,
     registrations_name_the_group,
     switching_a_system_switches_its_group_only,
 );
@@ -284,13 +282,15 @@ fn a_program_deletes_events_of_its_group_only() {
 }
 
 /// A bit is identified by its address in the process that unregisters it.
-fn a_bit_is_unregistered_through_any_file() {
+fn a_bit_is_of_one_group_and_unregistered_through_any_file() {
     let group = Group::new("st_g_one");
     let other = Group::new("st_g_two");
     let mine = Event::new_in(&group, "st_g_bit u32 a");
     let first = Event::new("st_g_bit u32 a");
     for (event, left) in [(&mine, &first), (&first, &mine)] {
         for data in [Data::open(), Data::open_in(&group), Data::open_in(&other)] {
+            let taken = left.register(event.page.address(), 0);
+            assert_eq!(taken, Err(Errno::EADDRINUSE));
             assert_eq!(data.unregister_bit(event.page.address(), 0), Ok(()));
             assert_eq!(event.unregister(), Err(Errno::ENOENT));
             // The bit of the event of the same name in another group is not affected.
@@ -306,41 +306,10 @@ fn a_bit_is_unregistered_through_any_file() {
     let name = mine.name.clone();
     drop(mine);
     wait_gone(&name);
+    stays(&first.name);
     assert_eq!(group.remove(), Ok(()));
     assert_eq!(other.remove(), Err(Errno::EBUSY));
     first.end();
-}
-
-/// Two events cannot share a bit.
-fn a_bit_is_of_one_group() {
-    let group = Group::new("st_g_one");
-    let page = Mapping::kept(1);
-    let (first, in_group) = (Data::open(), Data::open_in(&group));
-    for (mine, other) in [(&first, &in_group), (&in_group, &first)] {
-        let text = "st_g_bit u32 a";
-        assert_eq!(mine.register_text(text, page.address(), 0), Ok(0));
-        let got = other.register_text(text, page.address(), 0);
-        assert_eq!(got, Err(Errno::EADDRINUSE));
-        // The next bit of the word is free.
-        assert_eq!(other.register_text(text, page.address(), 1), Ok(0));
-        assert_eq!(other.unregister_bit(page.address(), 1), Ok(()));
-        assert_eq!(mine.unregister_bit(page.address(), 0), Ok(()));
-    }
-}
-
-fn an_event_goes_when_its_own_users_have_ended() {
-    let group = Group::new("st_g_one");
-    let mine = Event::new_in(&group, "st_g_users u32 a");
-    let first = Event::new("st_g_users u32 a");
-    first.end();
-    wait_gone("st_g_users");
-    stays(&mine.name);
-    let first = Event::new("st_g_users u32 a");
-    let name = mine.name.clone();
-    mine.end();
-    wait_gone(&name);
-    stays(&first.name);
-    assert_eq!(group.numbers(), [0, 0, 0]);
 }
 
 fn registrations_name_the_group() {

@@ -78,9 +78,11 @@ fn an_open_data_file_keeps_its_group() {
     // A copy of the descriptor is the same open file.
     let copy = data.file.try_clone().unwrap();
     drop(data);
+    assert_eq!(group.numbers(), [0, 0, 1]);
     is_kept(&group);
-    drop(copy);
     let read_only = File::open(group.data()).unwrap();
+    assert_eq!(group.numbers(), [0, 0, 2]);
+    drop(copy);
     is_kept(&group);
     drop(read_only);
     goes(group);

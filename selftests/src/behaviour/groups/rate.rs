@@ -9,7 +9,6 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
-use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::profile;
 use crate::kit::traced::Traced;
 use crate::kit::wait;
@@ -23,7 +22,6 @@ tests!("groups::rate":
     a_record_without_a_payload_counts,
     a_write_that_fails_counts_nothing,
     what_no_consumer_can_take_counts_nothing,
-    perf_alone_is_limited_too,
     all_events_and_files_of_a_group_share_its_bytes,
     what_several_threads_record_is_bounded,
     a_group_at_its_limit_is_not_in_the_way_of_others,
@@ -145,20 +143,6 @@ fn what_no_consumer_can_take_counts_nothing() {
     assert_eq!(traced.event.write(&[4; 100]), Ok(104));
     assert_eq!(traced.recorded(100), [[4; 100]]);
     traced.detach();
-}
-
-fn perf_alone_is_limited_too() {
-    let group = limited(100);
-    let event = Event::new_in(&group, "st_g_perf u32 a");
-    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    event.wait_set();
-    assert_eq!(event.write(&[0; 101]), Err(Errno::EDQUOT));
-    assert_eq!(perf.count(), 0);
-    assert_eq!(event.write(&[0; 100]), Ok(104));
-    assert_eq!(perf.count(), 1);
-    assert_eq!(group.refused(), 1);
-    assert_eq!(group.missed("st_g_perf"), (0, 0));
-    drop(perf);
 }
 
 fn all_events_and_files_of_a_group_share_its_bytes() {
