@@ -37,7 +37,6 @@ const OPERATIONS: usize = 8000;
 /// Operations of each process that toggles, and of each that forks.
 const TOGGLES: usize = 1500;
 const FORKS: usize = 200;
-const READINGS: usize = 200;
 
 fn name(event: usize) -> String {
     format!("st_conc_{event}")
@@ -281,20 +280,6 @@ fn fork_often(count: &AtomicU64, process: u64) {
     }
 }
 
-fn read_listings(count: &AtomicU64) {
-    for _ in 0..machine::rounds(READINGS) {
-        let status = Status::now();
-        let mut names = status.names();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), status.active, "an event is listed twice");
-        for line in dynamic::user_lines() {
-            assert!(line.starts_with("u:st_conc_"), "a bad line: {line:?}");
-        }
-        count.fetch_add(2, Ordering::Relaxed);
-    }
-}
-
 fn a_hundred_thousand_operations_on_a_few_events() {
     // Kept attached, as recording of comms is switched, slowly, with the first and the last
     // attached event.
@@ -308,7 +293,7 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     let mut workers: Vec<_> = (0..PROCESSES)
         .map(|process| child::fork(|line| work(line, count, process)))
         .collect();
-    let mut others = vec![child::fork(|_| read_listings(count))];
+    let mut others = Vec::new();
     for process in 0..2 {
         others.push(child::fork(|_| toggle(count, process)));
         others.push(child::fork(|_| fork_often(count, process)));
