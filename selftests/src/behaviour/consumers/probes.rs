@@ -21,7 +21,6 @@ tests!("consumers::probes":
     a_full_array_of_characters_ends_with_its_record,
     a_probe_keeps_its_event,
     the_pauses_between_looks_at_an_unused_event_grow.limit(240),
-    a_field_that_is_not_there_is_refused,
 );
 
 /// The group of the probes that these tests make.
@@ -222,16 +221,4 @@ fn the_pauses_between_looks_at_an_unused_event_grow() {
     wait::until("looks soon after each other", || many(0.0..1.0) >= 3);
     probe.remove();
     wait_gone(name);
-}
-
-fn a_field_that_is_not_there_is_refused() {
-    let event = Event::new("st_ep_refused u32 a");
-    for words in ["b=$b", "a=$a:nonsense"] {
-        let line = format!("e:{GROUP}/st_ep_refused_p user_events/st_ep_refused {words}");
-        assert_eq!(dynamic::run(&line), Err(Errno::EINVAL), "{words}");
-    }
-    assert!(!event.bit());
-    event.unregister().unwrap();
-    drop(event);
-    wait_gone("st_ep_refused");
 }
