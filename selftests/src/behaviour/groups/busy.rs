@@ -25,7 +25,6 @@ tests!("groups::busy":
     an_event_probe_keeps_its_group,
     a_trigger_of_another_event_keeps_its_group,
     one_used_event_keeps_all_of_the_group,
-    what_is_used_in_other_groups_keeps_no_group,
     a_consumer_beside_the_removal_has_all_or_nothing.limit(300),
     a_group_goes_with_its_last_use,
 );
@@ -198,24 +197,6 @@ fn one_used_event_keeps_all_of_the_group() {
     }
     goes(group);
     assert_eq!(tracefs::events_of_tests(), [""; 0]);
-}
-
-/// The names of events of other groups do not matter.
-fn what_is_used_in_other_groups_keeps_no_group() {
-    let (group, _) = with_an_event("st_g_free");
-    let (other, others_event) = with_an_event("st_g_free_not");
-    let _data = Data::open_in(&other);
-    let _event = Event::new_in(&other, "st_g_event u32 a");
-    let _first = Event::new("st_g_event u32 a");
-    let top = TraceInstance::top();
-    let attached = [others_event.as_str(), "st_g_event"];
-    attached.iter().for_each(|event| top.enable(event));
-    let perfs = attached.map(|event| Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap());
-    assert_eq!(group.remove(), Ok(()));
-    group.is_gone();
-    assert_eq!(other.remove(), Err(Errno::EBUSY));
-    drop(perfs);
-    attached.iter().for_each(|event| top.disable(event));
 }
 
 /// Events are removed a few at a time, and others take the lock in between.
