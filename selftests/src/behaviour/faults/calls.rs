@@ -13,6 +13,7 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::faults::{self, walk, Fault, InModule, EITHER, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::poll::{has_changed, Epoll, CHANGED, EDGE};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault};
@@ -38,6 +39,7 @@ tests!("faults::calls" on PATH:
     perf.limit(900),
     making_by_a_line.limit(900),
     reading_the_listings.limit(900),
+    polling,
 );
 
 /// Returns whether an event of this name exists, with or without `MULTI_FORMAT`.
@@ -514,5 +516,37 @@ fn reading_the_listings() {
             assert_eq!(read().as_ref(), Ok(&whole), "after {}", fault.number);
         })
         .include(EITHER);
+    }
+}
+
+/// A poll needs none, so none fails.
+fn polling() {
+    let top = TraceInstance::top();
+    for how in [0, EDGE] {
+        let data = Data::open();
+        let set = Epoll::new();
+        set.add(&data.file, CHANGED | how);
+        assert!(!set.has_changed(&data.file));
+        let page = Mapping::kept(1);
+        let register = |bit| data.register_text("st_poll u32 a", page.address(), bit);
+        register(0).unwrap();
+        // The next poll examines new registrations and changed bits.
+        for change in [false, true] {
+            register(1 + u8::from(change)).unwrap();
+            if change {
+                top.enable("st_poll");
+            }
+            let in_module = InModule::fail(&[("failslab", 100)]);
+            if change {
+                set.wait_for_change(&data.file);
+            }
+            for _ in 0..3 {
+                assert!(!set.has_changed(&data.file));
+                assert!(!has_changed(&data.file));
+            }
+            assert_eq!(in_module.end(), 0, "allocations of the module");
+        }
+        top.disable("st_poll");
+        set.wait_for_change(&data.file);
     }
 }
