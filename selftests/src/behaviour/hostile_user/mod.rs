@@ -33,17 +33,17 @@
 
 mod addresses;
 mod groups;
-mod limits;
 mod setuid;
 mod texts;
+mod waits;
 
 use crate::harness::tests;
 use crate::kit::userfault;
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
 use groups::reaches_nothing_of_other_groups;
-use limits::arguments_that_never_come_hold_up_no_other;
 use setuid::writes_nothing_into_a_program_with_roots_rights;
 use texts::forges_no_line_of_a_listing;
+use waits::arguments_that_never_come_hold_up_no_other;
 
 tests!("hostile_user":
     arguments_that_never_come_hold_up_no_other.needs_path(userfault::PATH),
