@@ -18,7 +18,6 @@ use std::time::Instant;
 
 tests!("groups::rate":
     more_bytes_than_a_second_has_are_never_recorded,
-    the_index_does_not_count,
     a_record_without_a_payload_counts,
     a_write_that_fails_counts_nothing,
     what_no_consumer_can_take_counts_nothing,
@@ -60,28 +59,12 @@ fn more_bytes_than_a_second_has_are_never_recorded() {
     }
     assert_eq!(traced.tracer.take_all_records().len(), 0);
     assert_eq!(group.missed("st_g_more"), (0, 0));
-    // Refused records take nothing from the limit.
+    // Refused records take nothing from the limit, nor does the index of this one.
     assert_eq!(event.write(&[2; 100]), Ok(104));
     assert_eq!(traced.recorded(100), [[2; 100]]);
     assert!(event.bit());
     assert_eq!(group.refused(), refused);
     traced.detach();
-}
-
-fn the_index_does_not_count() {
-    // Each of these would be too large with the four bytes of the index.
-    for bytes in [4, 5, 100] {
-        let group = limited(bytes);
-        let traced = Traced::new_in(&group, "st_g_index u32 a");
-        assert_eq!(traced.event.write(&vec![1; bytes]), Ok(bytes + 4));
-        let got = traced.event.write(&vec![1; bytes + 1]);
-        assert_eq!(got, Err(Errno::EDQUOT));
-        traced.detach();
-        let Traced { event, tracer } = traced;
-        drop(tracer);
-        event.end();
-        group.remove_when_idle();
-    }
 }
 
 /// An empty record takes room in a buffer.
