@@ -20,8 +20,7 @@ tests!("consumers::filters":
     empty_strings,
     structs_of_a_numbers_size,
     the_common_fields_and_the_writer,
-    one_filter_for_all_events_of_the_group,
-    each_instance_has_its_own,
+    each_instance_has_its_own_for_an_event_or_for_the_group,
     a_bad_filter_says_why_and_where,
 );
 
@@ -255,42 +254,26 @@ fn the_common_fields_and_the_writer() {
     ]);
 }
 
-fn one_filter_for_all_events_of_the_group() {
-    let tracer = TraceInstance::instance("st_fi_group");
+fn each_instance_has_its_own_for_an_event_or_for_the_group() {
     let with = Event::new("st_fi_with u32 n; u32 a");
     let without = Event::new("st_fi_without u32 n");
-    for event in [&with, &without] {
-        tracer.enable(&event.name);
+    let tracers = ["st_fi_each1", "st_fi_each2"].map(TraceInstance::instance);
+    for tracer in &tracers {
+        [&with, &without].map(|event| tracer.enable(&event.name));
     }
-    // The filter applies to the events that have such a field.
-    tracer.control("events/user_events/filter", "a == 2");
-    assert_eq!(tracer.get(&with.name, "filter").trim(), "a == 2");
-    for a in [1u8, 2] {
+    // The filter of the group applies to the events that have such a field.
+    tracers[0].control("events/user_events/filter", "a == 2");
+    assert_eq!(tracers[0].get(&with.name, "filter").trim(), "a == 2");
+    tracers[1].set(&with.name, "filter", "a > 1").unwrap();
+    for a in 1..=3u8 {
         with.write(&[a, 0, 0, 0, a, 0, 0, 0]).unwrap();
         without.write(&[a, 0, 0, 0]).unwrap();
     }
-    for event in [&with, &without] {
-        tracer.disable(&event.name);
+    for (tracer, passing) in tracers.iter().zip([&[2][..], &[2, 3]]) {
+        [&with, &without].map(|event| tracer.disable(&event.name));
+        assert_eq!(numbers(tracer, &with.name), passing);
+        assert_eq!(numbers(tracer, &without.name), [1, 2, 3]);
     }
-    assert_eq!(numbers(&tracer, &with.name), [2]);
-    assert_eq!(numbers(&tracer, &without.name), [1, 2]);
-}
-
-fn each_instance_has_its_own() {
-    let event = Event::new("st_fi_each u32 n");
-    let tracers = ["st_fi_each1", "st_fi_each2"].map(TraceInstance::instance);
-    for (tracer, filter) in tracers.iter().zip(["n < 3", "n > 1"]) {
-        tracer.set(&event.name, "filter", filter).unwrap();
-        tracer.enable(&event.name);
-    }
-    for n in 1..=3u32 {
-        event.write(&n.to_ne_bytes()).unwrap();
-    }
-    for tracer in &tracers {
-        tracer.disable(&event.name);
-    }
-    assert_eq!(numbers(&tracers[0], &event.name), [1, 2]);
-    assert_eq!(numbers(&tracers[1], &event.name), [2, 3]);
 }
 
 fn a_bad_filter_says_why_and_where() {
