@@ -10,8 +10,8 @@ use crate::kit::event::Event;
 use crate::kit::group::{self, Group, GROUPS, MAX_EVENTS, MAX_GROUPS};
 use crate::kit::max_events::Limit;
 use crate::kit::tracefs;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::Read;
 
 tests!("groups::control":
     a_group_is_made_listed_and_removed,
@@ -179,11 +179,6 @@ fn a_write_of_several_lines_ends_before_the_one_that_fails() {
         assert_eq!(group::write(both), Ok(both.len()));
         assert_eq!(group::listing(), "");
     }
-    // `write_all`, like a shell, continues with the rest and gets the error.
-    let mut file = OpenOptions::new().append(true).open(GROUPS).unwrap();
-    let got = file.write_all(b"g:st_g_a\ng:st_g_a\ng:st_g_b\n");
-    assert_eq!(got.map_err(Errno::from), Err(Errno::EEXIST));
-    assert_eq!(group::lines(), [idle_line("st_g_a", "events=1024")]);
 }
 
 fn a_saved_listing_is_written_back() {
