@@ -12,6 +12,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::group::{self, Group, GROUPS};
 use crate::kit::machine::{self, Log};
+use crate::kit::max_events;
 use crate::kit::memory::Mapping;
 use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -154,8 +155,7 @@ fn is_refused_where_the_kernel_has_its_own() {
     assert_eq!(tracer.take_payloads(&event.name, 4), [[7; 4]]);
     tracer.disable(&event.name);
     event.wait_clear();
-    let most = fs::read_to_string("/proc/sys/kernel/user_events_max").unwrap();
-    assert_eq!(most, "32768\n");
+    assert_eq!(max_events::get(), max_events::DEFAULT);
 }
 
 fn each_step_may_fail_and_is_undone() {

@@ -373,7 +373,7 @@ fn every_living_process_sees_every_change() {
         top.disable(event);
     }
     println!(
-        "  # {} observations after {toggles} changes in {seconds} s, {} by the {ended} processes themselves: none wrong",
+        "  # {} observations after {toggles} changes in {seconds} s, {} by {ended} processes themselves",
         observed.iter().sum::<u64>(),
         board.seen().load(SeqCst),
     );

@@ -76,8 +76,8 @@ impl Drop for Bits {
     }
 }
 
-/// Most page allocations of a worker fail, or some of all: the bits are written when there is memory
-/// again. Not all fail, as attaching may need a page.
+/// Most page allocations of a worker fail, or some of all: the bits are written when there is
+/// memory again. Not all fail, as attaching may need a page.
 fn no_bit_is_lost_while_allocations_fail() {
     let bits = Bits::new("st_failing_bits");
     let mut children = vec![fork(&bits.event), fork(&bits.event)];
