@@ -23,12 +23,6 @@ tests!("groups::tasks":
     groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
 );
 
-/// Unshares the namespaces of users, mounts and cgroups, and that of processes for its children.
-fn unshare_all() {
-    become_root_of_a_namespace();
-    os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
-}
-
 /// A container in which tracefs is not accessible.
 fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     let group = Group::new("st_g_inside");
@@ -36,7 +30,8 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     let (mine, its) = UnixStream::pair().unwrap();
     let mut child = child::fork(|line| {
         os::become_unprivileged();
-        unshare_all();
+        become_root_of_a_namespace();
+        os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
         let inner = child::fork(|_| {
             assert_eq!(std::process::id(), 1);
             assert_eq!(Data::try_open_in(&group).err(), Some(Errno::EACCES));
