@@ -93,11 +93,15 @@ impl Race {
         }
     }
 
-    /// Removes the group as soon as possible, and makes it again.
+    /// Makes the group, and removes it as soon as possible once it was used, again and again.
     fn make_and_remove(&self, group: &Group) {
         while self.goes_on() {
             let made = group::run(&format!("g:{}", group.name));
             assert_eq!(made, Ok(()), "nothing of the last one is left");
+            let used = self.used.load(Ordering::Relaxed);
+            while self.goes_on() && self.used.load(Ordering::Relaxed) == used {
+                thread::yield_now();
+            }
             while self.goes_on() {
                 if allow("remove", group.remove(), &[Errno::EBUSY]).is_some() {
                     self.removed.fetch_add(1, Ordering::Relaxed);
