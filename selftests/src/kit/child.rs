@@ -25,7 +25,7 @@ words! {
     Again, Allow, Allowed, Begin, Begun, Change, Changed, Clear, ClearThenDrop, Cleared,
     Close, Closed, Copy, Copying, Crash, Done, Drop, DropAndUnregister, Dropped, Empty,
     Enabled, End, Enter, Entered, Exec, Exit, Extend, Failed, Fill, Filled, Filtered,
-    Forbid, Forget, Fork, ForkClear, ForkSet, Forked, Full, GivenUp, GoOn, Gone, Guard,
+    Forbid, Forget, Fork, ForkClear, ForkSet, Forked, GivenUp, GoOn, Gone, Guard,
     GuardOwn, Guarded, InThread, IsClear, IsSet, Join, Kill, Killed, Leave, Lives, Look,
     Made, Make, Next, On, Open, OthersEnded, OwnClear, OwnSet, Poll, Punch, Reading,
     Ready, Refused, Register, RegisterAlone, RegisterAndStore, RegisterOwn, RegisterSecond,
