@@ -25,14 +25,14 @@ words! {
     Again, Allow, Allowed, Begin, Begun, Change, Changed, Clear, ClearThenDrop, Cleared,
     Close, Closed, Copy, Copying, Crash, Done, Drop, DropAndUnregister, Dropped, Empty,
     Enabled, End, Enter, Entered, Exec, Exit, Extend, Failed, Fill, Filled, Filtered,
-    Forbid, Forget, Fork, ForkClear, ForkSet, Forked, Full, GivenUp, GoOn, Gone, Guard,
+    Forbid, Forget, Fork, ForkClear, ForkSet, Forked, GivenUp, GoOn, Gone, Guard,
     GuardOwn, Guarded, InThread, IsClear, IsSet, Join, Kill, Killed, Leave, Lives, Look,
-    Made, Make, Next, On, Open, OthersEnded, OwnClear, OwnSet, Poll, Punch, Read, Reading,
+    Made, Make, Next, On, Open, OthersEnded, OwnClear, OwnSet, Poll, Punch, Reading,
     Ready, Refused, Register, RegisterAlone, RegisterAndStore, RegisterOwn, RegisterSecond,
     Registered, Remove, Runs, SecondClear, SecondSet, SeeItClear, SeeItSetAndUnregister,
     Seen, Sent, Set, SetThenDrop, Share, Sleeping, Spoiled, Stalled, SwapOut, Sync, Take,
     TheEnd, Toggle, Toggled, Toggling, Told, TouchAndRegister, Truncate, Unmap, Unregister,
-    UnregisterSecond, Unregistered, Use, Vfork, Won, Worked, Write, WriteBack, Written,
+    UnregisterSecond, Unregistered, Use, Vfork, Worked, Write, WriteBack, Written,
     Wrote,
 }
 

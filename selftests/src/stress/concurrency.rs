@@ -10,9 +10,8 @@ use crate::kit::dynamic;
 use crate::kit::errno::{allow, Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::machine;
-use crate::kit::memory::{Mapping, READ_WRITE};
-use crate::kit::os;
-use crate::kit::perf::Perf;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ALL_PROCESSES};
 use crate::kit::random::Random;
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, formats_of, TraceInstance, GROUP};
@@ -38,7 +37,6 @@ const OPERATIONS: usize = 8000;
 /// Operations of each process that toggles, and of each that forks.
 const TOGGLES: usize = 1500;
 const FORKS: usize = 200;
-const READINGS: usize = 200;
 
 fn name(event: usize) -> String {
     format!("st_conc_{event}")
@@ -46,20 +44,6 @@ fn name(event: usize) -> String {
 
 fn text(event: usize) -> String {
     format!("st_conc_{event} u32 a; u32 b")
-}
-
-/// A count of operations, shared by all processes.
-struct Count(Mapping);
-
-impl Count {
-    fn new() -> Count {
-        let file = os::memory_file(4096);
-        Count(Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap())
-    }
-
-    fn of(&self) -> &AtomicU64 {
-        self.0.long(0)
-    }
 }
 
 /// A thread that registers, writes, deletes...
@@ -185,7 +169,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Runs a process of threads that do everything.
-fn work(line: &mut Line, count: &Count, process: u64) {
+fn work(line: &mut Line, count: &AtomicU64, process: u64) {
     let page = Mapping::kept(1);
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -194,13 +178,13 @@ fn work(line: &mut Line, count: &Count, process: u64) {
                 let mut worker = Worker::new(process * THREADS + thread, page);
                 for _ in 0..machine::rounds(OPERATIONS) {
                     worker.step();
-                    count.of().fetch_add(1, Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
                 }
-                (0..EVENTS)
-                    .filter(|&event| worker.held[event])
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|event| worker.unregister(event));
+                for event in 0..EVENTS {
+                    if worker.held[event] {
+                        worker.unregister(event);
+                    }
+                }
             });
         }
     });
@@ -215,8 +199,8 @@ fn work(line: &mut Line, count: &Count, process: u64) {
     line.say(Word::Clear);
 }
 
-/// Runs a process that attaches and detaches tracers, also in an instance of its own.
-fn toggle(line: &mut Line, count: &Count, process: u64) {
+/// Attaches and detaches tracers, also in an instance of its own.
+fn toggle(count: &AtomicU64, process: u64) {
     // An event may be gone before its file is opened, or before the write.
     let gone = [Errno::ENOENT, Errno::ENODEV];
     let mut random = Random::new(100 + process);
@@ -224,41 +208,35 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
         TraceInstance::top(),
         TraceInstance::instance(&format!("st_conc_toggle{process}")),
     ];
-    let group = tracefs::group_dir(GROUP).join("enable");
+    let switch_all = |value| {
+        let switched = fs::write(tracefs::group_dir(GROUP).join("enable"), value);
+        allow("all of the group", switched.map_err(Errno::from), &gone);
+    };
     for _ in 0..machine::rounds(TOGGLES) {
         let event = name(random.below(EVENTS));
         let tracer = &tracers[random.below(2)];
+        let set = |file, value| {
+            allow(file, tracer.set(&event, file, value), &gone);
+        };
         match random.below(100) {
-            0..45 => drop(allow("enable", tracer.set(&event, "enable", "1"), &gone)),
-            45..85 => drop(allow("disable", tracer.set(&event, "enable", "0"), &gone)),
-            85..90 => drop(allow(
-                "filter",
-                tracer.set(&event, "filter", "a == 1"),
-                &gone,
-            )),
-            90..95 => drop(allow("filter", tracer.set(&event, "filter", "0"), &gone)),
-            95..98 => {
-                let value = ["0", "1"][random.below(2)];
-                let got = fs::write(&group, value).map_err(Errno::from);
-                allow("all of the group", got, &gone);
-            }
+            0..45 => set("enable", "1"),
+            45..85 => set("enable", "0"),
+            85..90 => set("filter", "a == 1"),
+            90..95 => set("filter", "0"),
+            95..98 => switch_all(["0", "1"][random.below(2)]),
             _ => {
                 let id = fs::read_to_string(tracer.file(&event, "id"));
                 let Some(id) = allow("id", id.map_err(Errno::from), &gone) else {
                     continue;
                 };
-                let got = Perf::open(id.trim().parse().unwrap(), -1, 0);
+                let got = Perf::open(id.trim().parse().unwrap(), ALL_PROCESSES, 0);
                 allow("perf", got, &[Errno::EINVAL, Errno::ENOENT, Errno::ENODEV]);
             }
         }
-        count.of().fetch_add(1, Ordering::Relaxed);
+        count.fetch_add(1, Ordering::Relaxed);
     }
     // The switch of the system attached its events in the top instance only.
-    allow(
-        "all of the group",
-        fs::write(&group, "0").map_err(Errno::from),
-        &gone,
-    );
+    switch_all("0");
     for event in 0..EVENTS {
         allow(
             "disable",
@@ -266,11 +244,10 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
             &gone,
         );
     }
-    line.say(Word::Toggled);
 }
 
-/// Runs a process whose children inherit registrations, and end in various ways.
-fn fork_often(line: &mut Line, count: &Count, process: u64) {
+/// Forks children that inherit registrations, and end in various ways.
+fn fork_often(count: &AtomicU64, process: u64) {
     let page = Mapping::kept(1);
     let data = Data::open();
     let mut random = Random::new(200 + process);
@@ -289,7 +266,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
                 data.register_text(&text(event), address, 1).unwrap();
             }
             assert!(tracefs::event_exists(&name(event)), "{event} is lost");
-            count.of().fetch_add(5, Ordering::Relaxed);
+            count.fetch_add(5, Ordering::Relaxed);
         });
         if random.below(3) == 0 {
             child.kill_under_way();
@@ -299,25 +276,8 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
             child.join();
         }
         assert!(tracefs::event_exists(&name(event)), "{event} is lost");
-        count.of().fetch_add(4, Ordering::Relaxed);
+        count.fetch_add(4, Ordering::Relaxed);
     }
-    line.say(Word::Forked);
-}
-
-/// Runs a process that reads the listings.
-fn read(line: &mut Line, count: &Count) {
-    for _ in 0..machine::rounds(READINGS) {
-        let status = Status::now();
-        let mut names = status.names();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), status.active, "an event is listed twice");
-        for line in dynamic::user_lines() {
-            assert!(line.starts_with("u:st_conc_"), "a bad line: {line:?}");
-        }
-        count.of().fetch_add(2, Ordering::Relaxed);
-    }
-    line.say(Word::Read);
 }
 
 fn a_hundred_thousand_operations_on_a_few_events() {
@@ -328,26 +288,22 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     instance.enable("st_conc_base");
     let top = TraceInstance::top();
 
-    let count = &Count::new();
+    let counts = Mapping::shared(1);
+    let count = counts.long(0);
     let mut workers: Vec<_> = (0..PROCESSES)
         .map(|process| child::fork(|line| work(line, count, process)))
         .collect();
-    let mut others: Vec<(Child, Word)> = Vec::new();
+    let mut others = Vec::new();
     for process in 0..2 {
-        let toggler = child::fork(|line| toggle(line, count, process));
-        let forker = child::fork(|line| fork_often(line, count, process));
-        others.extend([(toggler, Word::Toggled), (forker, Word::Forked)]);
+        others.push(child::fork(|_| toggle(count, process)));
+        others.push(child::fork(|_| fork_often(count, process)));
     }
-    others.push((child::fork(|line| read(line, count)), Word::Read));
-    for (mut other, word) in others {
-        other.line.hear(word);
-        other.join();
-    }
+    others.into_iter().for_each(Child::join);
     let all = |workers: &mut Vec<Child>, word| {
         workers.iter_mut().for_each(|worker| worker.line.hear(word));
     };
     all(&mut workers, Word::Worked);
-    let operations = count.of().load(Ordering::Relaxed);
+    let operations = count.load(Ordering::Relaxed);
     assert!(
         operations >= machine::rounds(100_000) as u64,
         "{operations} operations"
@@ -360,7 +316,7 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     all(&mut workers, Word::Set);
     top.disable(&name(0));
     all(&mut workers, Word::Clear);
-    workers.into_iter().for_each(|worker| worker.join());
+    workers.into_iter().for_each(Child::join);
 
     // The remaining events are persistent, and idle.
     for event in 0..EVENTS {
@@ -443,10 +399,10 @@ fn of_two_descriptions_one_wins() {
     // Each process registers its own description of the name until it has succeeded often enough.
     const WINS: usize = 100;
     let texts = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed u64 c"];
-    let mut children: Vec<_> = texts
+    let children: Vec<_> = texts
         .into_iter()
         .map(|text| {
-            child::fork(|line| {
+            child::fork(|_| {
                 let page = Mapping::kept(1);
                 for _ in 0..WINS {
                     let data = Data::open();
@@ -461,13 +417,9 @@ fn of_two_descriptions_one_wins() {
                     assert_eq!(data.write(0, &[0; 8]), Err(Errno::EBADF));
                     data.unregister_bit(page.address(), 0).unwrap();
                 }
-                line.say(Word::Won);
             })
         })
         .collect();
-    children
-        .iter_mut()
-        .for_each(|child| child.line.hear(Word::Won));
-    children.into_iter().for_each(|child| child.join());
+    children.into_iter().for_each(Child::join);
     wait_gone("st_conc_disputed");
 }

@@ -12,6 +12,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::group::{self, Group, GROUPS};
 use crate::kit::machine::{self, Log};
+use crate::kit::max_events;
 use crate::kit::memory::Mapping;
 use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -26,7 +27,6 @@ use std::path::{Path, PathBuf};
 tests!("load":
     loads_and_unloads_leaving_nothing.of_loading(),
     says_loaded_and_unloaded.of_loading(),
-    a_second_insmod_is_eexist.of_loading(),
     each_step_may_fail_and_is_undone.of_loading().limit(300),
     not_unloaded_while_a_file_is_open.of_loading(),
     unloaded_when_no_bit_is_registered_any_more.of_loading(),
@@ -34,8 +34,7 @@ tests!("load":
     not_unloaded_while_an_event_is_used.of_loading(),
     trace_is_readable_after_unloading.of_loading(),
     persistent_buffers_are_readable_after_unloading.of_loading().needs_path(PERSISTENT),
-    unused_persistent_events_go_with_it.of_loading(),
-    groups_go_with_it.of_loading(),
+    unused_persistent_events_and_groups_go_with_it.of_loading(),
     groups_that_wait_for_their_last_use_go_with_it.of_loading(),
     many_times_without_a_leak.of_loading().lengthy().limit(1500),
     using_it_leaks_nothing.of_loading().lengthy().limit(900),
@@ -53,11 +52,8 @@ pub const REFUSAL: Test = Test::new(
 fn use_it_once() {
     let user = child::fork(|_| {
         let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
-        let id = event.id();
-        let tracer = TraceInstance::top();
-        tracer.enable(&event.name);
-        event.wait_set();
-        let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
+        event.follows(true);
+        let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
         for length in [2u32, 600, 3000] {
             let mut path = vec![0; length as usize];
             path[0] = b'/';
@@ -69,26 +65,23 @@ fn use_it_once() {
         assert_eq!(event.write(&vec![0; 100_000]), Err(Errno::E2BIG));
         assert_eq!(perf.count(), 3);
         drop(perf);
-        tracer.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
 
         let address = event.page.address();
-        let register = |text, address, bit| event.data.register_text(text, address, bit);
-        let other = "st_load_use u32 status";
-        assert_eq!(register(other, address, 1), Err(Errno::EADDRINUSE));
-        assert_eq!(
-            register("st_load_other u32", address, 1),
-            Err(Errno::EINVAL)
-        );
-        assert_eq!(
-            register("st_load_other u32 a", address, 0),
-            Err(Errno::EADDRINUSE)
-        );
-        assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
+        for (text, address, bit, errno) in [
+            ("st_load_use u32 status", address, 1, Errno::EADDRINUSE),
+            ("st_load_other u32", address, 1, Errno::EINVAL),
+            ("st_load_other u32 a", address, 0, Errno::EADDRINUSE),
+            ("st_load_other u32 a", 0, 0, Errno::EFAULT),
+        ] {
+            let got = event.data.register_text(text, address, bit);
+            assert_eq!(got, Err(errno), "{text}");
+        }
         event.unregister().unwrap();
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
         // Unregistered by the end of the process.
-        register("st_load_other u32 a", address, 5).unwrap();
+        let other = "st_load_other u32 a";
+        event.data.register_text(other, address, 5).unwrap();
     });
     user.join();
     wait_gone("st_load_use");
@@ -144,14 +137,6 @@ fn says_loaded_and_unloaded() {
     assert_eq!(said(), [module::says_unloaded()]);
 }
 
-fn a_second_insmod_is_eexist() {
-    module::load();
-    assert_eq!(module::load_with(""), Err(Errno::EEXIST));
-    use_it_once();
-    module::unload_when_idle();
-    nothing_is_left();
-}
-
 fn is_refused_where_the_kernel_has_its_own() {
     let event = Event::new("st_load_own u32 a");
     let mut log = Log::from_now();
@@ -170,8 +155,7 @@ fn is_refused_where_the_kernel_has_its_own() {
     assert_eq!(tracer.take_payloads(&event.name, 4), [[7; 4]]);
     tracer.disable(&event.name);
     event.wait_clear();
-    let most = fs::read_to_string("/proc/sys/kernel/user_events_max").unwrap();
-    assert_eq!(most, "32768\n");
+    assert_eq!(max_events::get(), max_events::DEFAULT);
 }
 
 fn each_step_may_fail_and_is_undone() {
@@ -283,45 +267,29 @@ fn readable_after_unloading(tracers: &[TraceInstance]) {
     }
 }
 
-fn unused_persistent_events_go_with_it() {
-    module::load();
-    let maker = child::fork(|_| {
-        let (data, page) = (Data::open(), Mapping::kept(1));
-        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
-            let text = "st_load_persists u32 a";
-            data.register_flags(text, page.address(), bit as u8, flags)
-                .unwrap();
-        }
-    });
-    maker.join();
-    dynamic::run("u:st_load_persists2 u32 a").unwrap();
-    stays("st_load_persists");
-    module::unload_when_idle();
-    assert_eq!(tracefs::events_of_tests(), [""; 0]);
-    module::load();
-    assert_eq!(tracefs::events_of_tests(), [""; 0]);
-    module::unload_when_idle();
-}
-
-/// Makes two groups, one of them with unused events of each kind, which do not keep the module.
-fn make_groups() -> [Group; 2] {
+/// Makes two groups, and unused events of each kind in the first group and in one of these, which
+/// do not keep the module.
+fn make_groups_and_events() -> [Group; 2] {
     let groups = [
         Group::of_any_names("st_load_one"),
         Group::with("st_load_two", "events=7"),
     ];
     let maker = child::fork(|_| {
-        let (data, page) = (Data::open_in(&groups[0]), Mapping::kept(1));
-        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
-            let text = "st_load_persists u32 a";
-            data.register_flags(text, page.address(), bit as u8, flags)
-                .unwrap();
+        let page = Mapping::kept(1);
+        for (data, first) in [(Data::open(), 0), (Data::open_in(&groups[0]), 2)] {
+            for (bit, flags) in [(0, PERSIST), (1, PERSIST | MULTI_FORMAT)] {
+                let text = "st_load_persists u32 a";
+                data.register_flags(text, page.address(), first + bit, flags)
+                    .unwrap();
+            }
         }
     });
     maker.join();
-    let line = groups[0].event("st_load_line");
-    dynamic::run(&format!("u:{line} u32 a")).unwrap();
-    stays(&line);
-    assert_eq!(tracefs::events_of_tests().len(), 3);
+    for line in ["st_load_line".into(), groups[0].event("st_load_line")] {
+        dynamic::run(&format!("u:{line} u32 a")).unwrap();
+        stays(&line);
+    }
+    assert_eq!(tracefs::events_of_tests().len(), 6);
     assert_eq!(module::users(), 0);
     groups
 }
@@ -345,10 +313,10 @@ fn groups_that_wait_for_their_last_use_go_with_it() {
     nothing_is_left();
 }
 
-fn groups_go_with_it() {
+fn unused_persistent_events_and_groups_go_with_it() {
     for _ in 0..3 {
         module::load();
-        let groups = make_groups();
+        let groups = make_groups_and_events();
         module::unload_when_idle();
         nothing_is_left();
         module::load();
@@ -361,7 +329,7 @@ fn groups_go_with_it() {
 
 fn not_unloaded_while_a_listing_or_a_groups_file_is_open() {
     module::load();
-    let groups = make_groups();
+    let groups = make_groups_and_events();
     let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
     let listings = [STATUS, PROFILE, REGISTRATIONS, GROUPS].map(PathBuf::from);
     for path in paths.chain(listings) {
@@ -387,8 +355,7 @@ fn not_unloaded_while_a_listing_or_a_groups_file_is_open() {
 /// By a bit, ftrace or perf, in the first group and in another one.
 fn not_unloaded_while_an_event_is_used() {
     module::load();
-    let groups = make_groups();
-    dynamic::run("u:st_load_line u32 a").unwrap();
+    let groups = make_groups_and_events();
     for group in [None, Some(&groups[1])] {
         let user = child::fork(|_| {
             let text = "st_load_bit u32 a";

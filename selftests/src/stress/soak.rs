@@ -102,18 +102,7 @@ impl Account {
         assert_eq!(self.counted + perf, self.written, "perf");
         assert_eq!(self.sampled + self.lost, self.counted, "perf's samples");
         assert_eq!(self.ran + perf, self.written, "eBPF");
-    }
-
-    fn add(&mut self, other: &Account) {
-        self.written += other.written;
-        self.recorded += other.recorded;
-        self.passed_over += other.passed_over;
-        self.missed.0 += other.missed.0;
-        self.missed.1 += other.missed.1;
-        self.counted += other.counted;
-        self.lost += other.lost;
-        self.sampled += other.sampled;
-        self.ran += other.ran;
+        assert!(self.recorded > 0 && self.sampled > 0 && self.ran > 0);
     }
 }
 
@@ -225,31 +214,36 @@ fn part(length: Duration) -> Account {
     account
 }
 
+/// Starts the users, with their event.
+fn start(tracer: &TraceInstance) -> StressUsers {
+    tracer.control("buffer_size_kb", "64");
+    let users = StressUsers::new(tracer);
+    dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
+    users
+}
+
+fn end(users: StressUsers) {
+    users.end();
+    dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
+}
+
 /// Waits until only the initial event is left.
 #[track_caller]
 fn settle(users: &StressUsers) {
     users.rest();
     // Events that were enabled with their system, or left by an interrupted user.
-    let deleted = wait::eventually(|| {
-        let names = dynamic::user_lines();
-        let names: Vec<_> = names.iter().map(|line| name_in(line)).collect();
-        names
-            .iter()
-            .filter(|name| **name != stress_users::EVENT)
-            .all(|name| {
-                matches!(
-                    dynamic::run(&format!("-:{name}")),
-                    Ok(()) | Err(Errno::ENOENT)
-                )
-            })
-    });
+    let is_deleted = |line: &String| {
+        let name = line.trim_start_matches("u:").split(' ').next();
+        let name = name.expect("the name of an event");
+        name == stress_users::EVENT
+            || matches!(
+                dynamic::run(&format!("-:{name}")),
+                Ok(()) | Err(Errno::ENOENT)
+            )
+    };
+    let deleted = wait::eventually(|| dynamic::user_lines().iter().all(is_deleted));
     assert!(deleted, "stays in use: {:?}", dynamic::user_lines());
     wait::until("no page to be pinned", || machine::pinned_pages() == 0);
-}
-
-fn name_in(line: &str) -> String {
-    let name = line.trim_start_matches("u:").split(' ').next();
-    name.unwrap_or("").to_string()
 }
 
 /// Runs a kind of use alone.
@@ -274,9 +268,7 @@ fn each_kind_of_use_leaves_nothing() {
         false => machine::rounds(USES as usize) as u64,
     };
     let tracer = TraceInstance::instance("st_stress_users");
-    tracer.control("buffer_size_kb", "64");
-    let users = StressUsers::new(&tracer);
-    dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
+    let users = start(&tracer);
     (0..COUNT).for_each(|kind| use_alone(&users, kind, uses / 8));
     let least = (uses / PART) as i64;
     let mut grown: [BTreeMap<String, i64>; COUNT] = Default::default();
@@ -315,8 +307,7 @@ fn each_kind_of_use_leaves_nothing() {
             before = now;
         }
     }
-    users.end();
-    dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
+    end(users);
 }
 
 fn memory_is_flat_and_counters_agree() {
@@ -324,40 +315,36 @@ fn memory_is_flat_and_counters_agree() {
     let length = Duration::from_secs(seconds);
     let each = Duration::from_millis((seconds * 1000 / PARTS).max(1500));
     let tracer = TraceInstance::instance("st_stress_users");
-    tracer.control("buffer_size_kb", "64");
-    let users = StressUsers::new(&tracer);
-    dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
-
+    let users = start(&tracer);
     println!("  #    time      uses   written  recorded passed over    missed  perf lost   slab kB  per-CPU kB  areas   pages  most grown cache");
     let start = Instant::now();
-    let (mut total, mut first, mut parts) = (Account::default(), None, 0);
+    let (mut first, mut parts) = (None, 0);
     let mut uses_at_first = [0; COUNT];
     while start.elapsed() < length || parts <= WARM_UP {
         users.order(ALL);
         let account = part(each);
         settle(&users);
         account.agrees();
-        total.add(&account);
         parts += 1;
         let usage = Usage::now();
         let least = first.as_ref().unwrap_or(&usage);
-        let uses: u64 = (0..COUNT).map(|kind| users.done(kind)).sum();
+        let uses: u64 = users.all_done().iter().sum();
         println!(
             "  # {:>5} s {uses:>9} {:>9} {:>9} {:>11} {:>9} {:>10} {usage}  {}",
             start.elapsed().as_secs(),
-            total.written,
-            total.recorded,
-            total.passed_over,
-            total.missed.0,
-            total.lost,
+            account.written,
+            account.recorded,
+            account.passed_over,
+            account.missed.0,
+            account.lost,
             usage.most_grown_since(least),
         );
         if parts == WARM_UP {
-            uses_at_first = std::array::from_fn(|kind| users.done(kind));
+            uses_at_first = users.all_done();
             first = Some(usage);
         } else if let Some(first) = &first {
-            let since = (0..COUNT).map(|kind| users.done(kind) - uses_at_first[kind]);
-            let half = since.min().unwrap_or(0) as i64 / 2;
+            let uses = users.all_done().into_iter().zip(uses_at_first);
+            let half = uses.map(|(now, first)| now - first).min().unwrap_or(0) as i64 / 2;
             let bounds = Bounds {
                 objects: half.clamp(MIN_OBJECTS, BOUNDS.objects),
                 ..BOUNDS
@@ -365,12 +352,10 @@ fn memory_is_flat_and_counters_agree() {
             bounds.hold(first, &usage);
         }
     }
-    for kind in 0..COUNT {
-        let (name, done) = (StressUsers::name(kind), users.done(kind));
+    for (kind, done) in users.all_done().into_iter().enumerate() {
+        let name = StressUsers::name(kind);
         println!("  # the user that {name} did so {done} times");
         assert!(done > 0, "no user {name}");
     }
-    assert!(total.recorded > 0 && total.sampled > 0 && total.ran > 0);
-    users.end();
-    dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
+    end(users);
 }

@@ -16,6 +16,7 @@ use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{dynamic, os, tasks, wait};
+use std::array;
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -137,6 +138,31 @@ impl StressUsers {
         self.shared.done(kind).load(SeqCst)
     }
 
+    /// The same for all kinds.
+    pub fn all_done(&self) -> [u64; COUNT] {
+        array::from_fn(|kind| self.done(kind))
+    }
+
+    /// Makes the event, and waits until each of these kinds has used it since `before`.
+    #[track_caller]
+    pub fn wait_for_each(&self, kinds: u32, before: &[u64; COUNT]) {
+        let mut last = None;
+        let comes = wait::eventually(|| {
+            // The event does not stay if a user registers it first.
+            if !tracefs::event_exists(EVENT) {
+                dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
+            }
+            let is_active = |&kind: &usize| kinds & (1 << kind) != 0;
+            last = (0..COUNT)
+                .filter(is_active)
+                .find(|&kind| self.done(kind) == before[kind]);
+            last.is_none()
+        });
+        self.is_well();
+        let name = last.map_or("", StressUsers::name);
+        assert!(comes, "nothing from the user that {name}");
+    }
+
     /// The number of failed uses of a kind.
     pub fn failed(&self, kind: usize) -> u64 {
         self.shared.failed(kind).load(SeqCst)
@@ -181,17 +207,13 @@ struct User<'a> {
 
 impl<'a> User<'a> {
     fn new(kind: usize, shared: &'a SharedWords, tracer: &'a TraceInstance) -> User<'a> {
-        let program = (KINDS[kind].0 == "holds eBPF").then(|| {
-            let counters = Counters::new(1);
-            (Program::counting(&counters, 1), counters)
-        });
         User {
             kind,
             shared,
             tracer,
             random: harness::random(kind as u64),
             page: Mapping::kept(1),
-            program,
+            program: None,
             refused: HashSet::new(),
         }
     }
@@ -244,6 +266,12 @@ impl<'a> User<'a> {
         assert_eq!(index, Ok(0), "register on an open file");
     }
 
+    /// Unregisters it.
+    fn leave_event(&self, data: &Data) {
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+    }
+
     fn register(&mut self) -> Result<()> {
         let mut data = Data::try_open()?;
         self.use_event(&data);
@@ -257,8 +285,7 @@ impl<'a> User<'a> {
         } else {
             self.hold();
         }
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         assert_eq!(self.page.word(0).load(SeqCst), 0, "set after unregistering");
         // The next use has a new page.
         self.page.advise(libc::MADV_DONTNEED)?;
@@ -276,8 +303,7 @@ impl<'a> User<'a> {
                 self.hold();
             }
         }
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         Ok(())
     }
 
@@ -384,9 +410,11 @@ impl<'a> User<'a> {
 
     fn bpf(&mut self) -> Result<()> {
         let perf = self.attached()?;
-        if let Some((program, _)) = &self.program {
-            assert_eq!(perf.attach(program), Ok(()), "attach a program");
-        }
+        let (program, _) = self.program.get_or_insert_with(|| {
+            let counters = Counters::new(1);
+            (Program::counting(&counters, 1), counters)
+        });
+        assert_eq!(perf.attach(program), Ok(()), "attach a program");
         self.hold();
         Ok(())
     }
@@ -438,8 +466,7 @@ impl<'a> User<'a> {
             }
         }
         self.hold();
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         Ok(())
     }
 
@@ -475,8 +502,7 @@ impl<'a> User<'a> {
         let (_, status) = os::wait(pid, 0).expect("wait");
         assert_eq!(status, well, "status of a child that dies in way {way}");
         if way == 0 {
-            let ended = data.unregister_bit(self.page.address(), 0);
-            assert_eq!(ended, Ok(()), "unregister");
+            self.leave_event(&data);
         }
         Ok(())
     }
@@ -514,8 +540,7 @@ impl<'a> User<'a> {
         let index = data.register_text("st_stress_grouped u32 a", self.page.address(), 0);
         assert_eq!(index, Ok(0), "register on an open file");
         self.hold();
-        let ended = data.unregister_bit(self.page.address(), 0);
-        assert_eq!(ended, Ok(()), "unregister");
+        self.leave_event(&data);
         drop(data);
         match group.remove() {
             // perf may be attached to its event by a reused id.
@@ -523,22 +548,4 @@ impl<'a> User<'a> {
             Err(errno) => Err(errno),
         }
     }
-}
-
-/// Makes the event, and waits until each of these kinds has used it since `before`.
-#[track_caller]
-pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
-    let mut last = None;
-    let comes = wait::eventually(|| {
-        // The event does not stay if a user registers it first.
-        if !tracefs::event_exists(EVENT) {
-            dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
-        }
-        last =
-            (0..COUNT).find(|&kind| kinds & (1 << kind) != 0 && users.done(kind) == before[kind]);
-        last.is_none()
-    });
-    users.is_well();
-    let name = last.map_or("", StressUsers::name);
-    assert!(comes, "nothing from the user that {name}");
 }

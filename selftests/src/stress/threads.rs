@@ -8,7 +8,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::numbered::{Numbered, Order};
-use crate::kit::perf::{Perf, ALL_PROCESSES};
+use crate::kit::perf::Perf;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,7 +17,6 @@ use std::thread;
 tests!("stress":
     no_record_of_many_threads_is_lost_or_torn_in_ftrace,
     no_record_of_many_threads_is_lost_or_torn_in_perf,
-    writing_while_toggling,
     writing_through_one_file_while_registering,
     registering_and_unregistering_while_toggling,
 );
@@ -58,34 +57,6 @@ fn no_record_of_many_threads_is_lost_or_torn_in_perf() {
     let mut order = Order::default();
     assert_eq!(order.see(&records) as u64, counted, "records lost");
     order.judge();
-}
-
-fn writing_while_toggling() {
-    let numbered = Numbered::new("st_stress_toggle", 2);
-    let name = numbered.event.name.as_str();
-    let tracer = numbered.instance("st_stress_toggle", 4096);
-    let id = numbered.event.id();
-    let mut order = Order::default();
-    numbered.beside(|| {
-        for round in 0..60 {
-            let perf = (round % 3 == 0).then(|| Perf::open(id, ALL_PROCESSES, 0).unwrap());
-            tracer.enable(name);
-            drop(perf);
-            tracer.disable(name);
-            // Taken now and then, so that the buffer does not overflow.
-            take(&mut order, &numbered, &tracer);
-        }
-    });
-    take(&mut order, &numbered, &tracer);
-    let count = order.count() as u64;
-    assert!(count > 0, "nothing was ever recorded");
-    assert!(count <= numbered.taken(), "more recorded than written");
-    order.judge();
-
-    // Everything works afterwards.
-    tracer.enable(name);
-    numbered.all_is_recorded(&tracer);
-    tracer.disable(name);
 }
 
 /// The file's table of events grows while others write.
@@ -151,7 +122,6 @@ fn registering_and_unregistering_while_toggling() {
     let event = Event::new("st_stress_reg u32 a");
     let done = AtomicBool::new(false);
     let page = Mapping::new(2);
-    let top = TraceInstance::top();
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
         for thread in 0..3 {
@@ -173,13 +143,11 @@ fn registering_and_unregistering_while_toggling() {
             });
         }
         for _ in 0..60 {
-            top.enable(&event.name);
-            top.disable(&event.name);
+            event.switch(true);
+            event.switch(false);
         }
     });
-    top.enable(&event.name);
-    event.wait_set();
-    assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
-    top.disable(&event.name);
-    event.wait_clear();
+    event.follows(true);
+    assert_eq!(page.get(0), 0);
+    event.follows(false);
 }

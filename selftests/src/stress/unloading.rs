@@ -14,7 +14,7 @@ use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::{child, dynamic, machine, module, tasks, wait};
-use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
+use crate::stress::stress_users::{StressUsers, ALL, COUNT};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -99,7 +99,7 @@ fn it_waits_for_an_event_probe_and_says_so() {
 }
 
 /// The counts of all rounds.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Outcomes {
     /// Unloaded while users were active.
     gone: usize,
@@ -108,10 +108,7 @@ struct Outcomes {
     /// Refused tries.
     refused: usize,
     /// Loads that were made to fail.
-    unloaded: usize,
-    /// Unloaded, and refused, with only that kind active.
-    gone_alone: [usize; COUNT],
-    refused_alone: [usize; COUNT],
+    failed: usize,
 }
 
 struct Attack {
@@ -140,18 +137,22 @@ impl Attack {
             self.failing = self.random.below(FAILING_OF);
         }
         let kinds = self.kinds();
-        let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
-        // They are active when the module is loaded.
-        self.users.order(kinds);
         if within == self.failing {
+            self.users.order(kinds);
             self.fail_to_load();
         } else {
-            let loaded = module::load_with("");
-            assert_eq!(loaded, Ok(()), "round {number}: load");
-            stress_users::wait_for_each(&self.users, kinds, &before);
+            self.load_beside(kinds);
             self.unload(kinds);
         }
         self.judge(number);
+    }
+
+    /// Loads the module beside active users, and waits until each kind has used it.
+    fn load_beside(&mut self, kinds: u32) {
+        let before = self.users.all_done();
+        self.users.order(kinds);
+        assert_eq!(module::load_with(""), Ok(()), "load beside {kinds:#b}");
+        self.users.wait_for_each(kinds, &before);
     }
 
     /// Runs a kind of use alone until the module was unloaded beside it and, unless the kind holds
@@ -159,30 +160,21 @@ impl Attack {
     fn alone(&mut self, kind: usize) {
         let name = StressUsers::name(kind);
         let holds = !HOLDS_NOTHING.contains(&name) && name != HOLDS_FOR_A_MOMENT;
-        self.users.order(1 << kind);
+        let before = (self.outcomes.gone, self.outcomes.refused);
+        let (mut gone, mut refused) = (0, 0);
         for number in 1..=ROUNDS_ALONE {
-            let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
-            let loaded = module::load_with("");
-            assert_eq!(loaded, Ok(()), "beside the user that {name}: load");
-            self.users.order(1 << kind);
-            stress_users::wait_for_each(&self.users, 1 << kind, &before);
-            let (gone, refused) = (self.outcomes.gone, self.outcomes.refused);
+            self.load_beside(1 << kind);
             // Some kinds hold the module only briefly.
-            let is_wanted = holds && self.outcomes.refused_alone[kind] == 0;
+            let is_wanted = holds && refused == 0;
             let _ = is_wanted && (0..LOOKS).any(|_| module::users() > 0);
             self.unload(1 << kind);
-            self.outcomes.gone_alone[kind] += self.outcomes.gone - gone;
-            self.outcomes.refused_alone[kind] += self.outcomes.refused - refused;
             self.judge(number);
-            let was_refused = self.outcomes.refused_alone[kind] > 0;
-            if self.outcomes.gone_alone[kind] > 0 && (was_refused || !holds) {
+            gone = self.outcomes.gone - before.0;
+            refused = self.outcomes.refused - before.1;
+            if gone > 0 && (refused > 0 || !holds) {
                 break;
             }
         }
-        let (gone, refused) = (
-            self.outcomes.gone_alone[kind],
-            self.outcomes.refused_alone[kind],
-        );
         println!(
             "  # beside the user that {name} alone the module went {gone} times, and was refused {refused} times"
         );
@@ -207,7 +199,7 @@ impl Attack {
         let step = 1 + self.random.long_below(STEPS);
         let loaded = module::load_failing(&format!("fail_load_at={step}"));
         assert_eq!(loaded, Err(Errno::EINTR), "fail at step {step}");
-        self.outcomes.unloaded += 1;
+        self.outcomes.failed += 1;
     }
 
     fn unload(&mut self, kinds: u32) {
@@ -277,23 +269,18 @@ fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     let Attack {
         users, outcomes, ..
     } = attack;
-    println!(
-        "  # {rounds} rounds, and some for each kind alone, in {seconds:.1} s: gone beside users {} times, in use until all let go {} times \
-         (refused {} times in all), {} loads failed as asked",
-        outcomes.gone, outcomes.busy, outcomes.refused, outcomes.unloaded,
-    );
-    for kind in 0..COUNT {
-        let (name, done, failed) = (
-            StressUsers::name(kind),
-            users.done(kind),
-            users.failed(kind),
-        );
+    println!("  # {rounds} rounds, and some for each kind alone, in {seconds:.1} s: {outcomes:?}");
+    for (kind, done) in users.all_done().into_iter().enumerate() {
+        let (name, failed) = (StressUsers::name(kind), users.failed(kind));
         println!("  # the user that {name} did so {done} times, and {failed} times could not");
         assert!(done > 0, "no user {name}");
         assert!(failed > 0, "the user that {name} was never refused");
     }
     users.end();
-    assert!(outcomes.gone > 0, "never gone beside users");
-    assert!(outcomes.busy > 0, "never in use");
-    assert!(outcomes.unloaded > 0, "no load failed");
+    let Outcomes {
+        gone, busy, failed, ..
+    } = outcomes;
+    assert!(gone > 0, "never gone beside users");
+    assert!(busy > 0, "never in use");
+    assert!(failed > 0, "no load failed");
 }

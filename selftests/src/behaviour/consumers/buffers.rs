@@ -3,23 +3,20 @@
 //! The buffers of ftrace and the files that show them: `trace`, `trace_pipe`, options.
 
 use crate::harness::tests;
-use crate::kit::event::{values, write, Event};
+use crate::kit::event::{values, write};
 use crate::kit::payload::{
     payload,
     Value::{Fixed, Rel},
 };
 use crate::kit::tool::Tool;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, profile};
 use std::fs;
 
 tests!("consumers::buffers":
     trace_pipe_gives_records_as_they_come,
-    a_full_buffer_keeps_the_first,
-    a_full_buffer_that_overwrites_keeps_the_last,
-    options_show_a_record_as_they_do_a_kernels,
-    the_option_fields_shows_what_always_shows,
+    a_full_buffer_keeps_the_first_or_the_last,
+    options_show_the_type_or_the_fields_of_a_record,
 );
 
 fn trace_pipe_gives_records_as_they_come() {
@@ -39,98 +36,40 @@ fn trace_pipe_gives_records_as_they_come() {
     tracer.disable(&event.name);
 }
 
-/// Returns how many of the event's records ftrace missed.
-fn missed(event: &Event) -> u64 {
-    profile::missed(&event.name).0
-}
-
-/// A number of records that overfills a buffer of the smallest size.
-const MANY: u32 = 1500;
-
-/// Writes [`MANY`] records on one CPU into a small buffer. Returns the event, its tracer, the CPU,
-/// and the values in the trace.
-fn filled(description: &str, overwrite: &str) -> (Traced, usize, Vec<u32>) {
-    let traced = Traced::new(description);
-    let Traced { event, tracer } = &traced;
-    tracer.control("buffer_size_kb", "8");
-    tracer.control("options/overwrite", overwrite);
+fn a_full_buffer_keeps_the_first_or_the_last() {
+    /// A number of records that overfills a buffer of the smallest size.
+    const MANY: u32 = 1500;
+    let Traced { event, tracer } = Traced::new("st_bu_full u32 a");
     let cpu = os::cpus()[0];
     os::run_on(cpu);
-    write(event, 1..=MANY);
-    let seen = values(tracer, event);
-    assert!(!seen.is_empty() && seen.len() < MANY as usize, "{seen:?}");
-    (traced, cpu, seen)
-}
-
-fn a_full_buffer_keeps_the_first() {
-    let (traced, cpu, seen) = filled("st_bu_full u32 a", "0");
-    let Traced { event, tracer } = &traced;
-    let kept = seen.len() as u32;
-    assert_eq!(seen, (1..=kept).collect::<Vec<_>>());
-    assert_eq!(tracer.stat(cpu, "entries"), kept.into());
-    assert_eq!(tracer.stat(cpu, "overrun"), 0);
-    // The kernel counts dropped records per buffer, the module per event.
-    let dropped = u64::from(MANY - kept);
-    assert_eq!(tracer.stat(cpu, "dropped events"), dropped);
-    assert_eq!(missed(event), dropped);
+    tracer.control("buffer_size_kb", "8");
+    for overwrites in [true, false] {
+        tracer.control("options/overwrite", if overwrites { "1" } else { "0" });
+        tracer.control("trace", "");
+        write(&event, 1..=MANY);
+        let seen = values(&tracer, &event);
+        let kept = seen.len() as u32;
+        assert!((1..MANY).contains(&kept), "{seen:?}");
+        let (first, overrun, dropped) = match overwrites {
+            true => (MANY - kept + 1, MANY - kept, 0),
+            false => (1, 0, MANY - kept),
+        };
+        assert_eq!(seen, (first..first + kept).collect::<Vec<_>>());
+        assert_eq!(tracer.stat(cpu, "entries"), kept.into());
+        assert_eq!(tracer.stat(cpu, "overrun"), overrun.into());
+        // The kernel counts dropped records per buffer, the module per event.
+        assert_eq!(tracer.stat(cpu, "dropped events"), dropped.into());
+        assert_eq!(profile::missed(&event.name), (dropped.into(), 0));
+    }
     // With room, it records again.
     tracer.control("trace", "");
-    write(event, [7]);
-    assert_eq!(values(tracer, event), [7]);
-    assert_eq!(missed(event), dropped);
+    write(&event, [7]);
+    assert_eq!(values(&tracer, &event), [7]);
     tracer.disable(&event.name);
 }
 
-fn a_full_buffer_that_overwrites_keeps_the_last() {
-    let (traced, cpu, seen) = filled("st_bu_over u32 a", "1");
-    let Traced { event, tracer } = &traced;
-    let kept = seen.len() as u32;
-    assert_eq!(seen, (MANY - kept + 1..=MANY).collect::<Vec<_>>());
-    assert_eq!(tracer.stat(cpu, "overrun"), (MANY - kept).into());
-    assert_eq!(tracer.stat(cpu, "dropped events"), 0);
-    assert_eq!(missed(event), 0);
-    tracer.disable(&event.name);
-}
-
-/// The kernel event that the user event is compared with.
-const KERNELS: &str = "sched/sched_process_exit";
-
-fn options_show_a_record_as_they_do_a_kernels() {
-    let Traced { event, tracer } = Traced::new("st_bu_shown u32 a; __rel_loc char[] b");
-    let kernels = TraceInstance::instance("st_bu_kernels");
-    let payload = payload(&[Fixed(&[1, 0, 0, 0]), Rel(b"text\0")]);
-    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    tracer.disable(&event.name);
-    let me = std::process::id();
-    kernels
-        .set(KERNELS, "filter", &format!("common_pid != {me}"))
-        .unwrap();
-    kernels.enable(KERNELS);
-    crate::kit::child::fork(|_| ()).join();
-    kernels.disable(KERNELS);
-    for option in ["raw", "hex", "bin"] {
-        for (tracer, id) in [
-            (&tracer, event.id()),
-            (&kernels, tracefs::event_id(KERNELS)),
-        ] {
-            tracer.control(&format!("options/{option}"), "1");
-            let shown = fs::read(tracer.path("trace")).expect("read the trace");
-            tracer.control(&format!("options/{option}"), "0");
-            // Neither event has a format for these options, so the kernel prints its type.
-            let shown = String::from_utf8_lossy(&shown);
-            let ends = shown.trim_end().ends_with(&format!("type: {id}"));
-            assert!(ends, "{shown:?} ends with its type, by {option}");
-        }
-    }
-    assert_eq!(
-        tracer.lines(&event.name),
-        ["st_bu_shown: a=0x1 (1) b=text"],
-        "nothing was lost by looking"
-    );
-}
-
-fn the_option_fields_shows_what_always_shows() {
-    let text = "st_bu_fields u32 a; s64 b; char[4] c; __rel_loc char[] d";
+fn options_show_the_type_or_the_fields_of_a_record() {
+    let text = "st_bu_shown u32 a; s64 b; char[4] c; __rel_loc char[] d";
     let Traced { event, tracer } = Traced::new(text);
     let payload = payload(&[
         Fixed(&7u32.to_ne_bytes()),
@@ -140,13 +79,21 @@ fn the_option_fields_shows_what_always_shows() {
     ]);
     assert_eq!(event.write(&payload), Ok(4 + payload.len()));
     tracer.disable(&event.name);
-    let want = ["st_bu_fields: a=0x7 (7) b=0xfffffffffffffff9 (-7) c=abc d=text"];
-    let lines = || {
-        let lines = tracer.lines(&event.name).into_iter();
-        lines.map(|line| line.replace('\0', "")).collect::<Vec<_>>()
-    };
-    assert_eq!(lines(), want);
-    tracer.control("options/fields", "1");
-    assert_eq!(lines(), want);
+    // As most events of the kernel, it has no format for these.
+    for option in ["raw", "hex", "bin"] {
+        tracer.control(&format!("options/{option}"), "1");
+        let shown = fs::read(tracer.path("trace")).expect("read the trace");
+        tracer.control(&format!("options/{option}"), "0");
+        let shown = String::from_utf8_lossy(&shown);
+        let shows_type = shown.trim_end().ends_with(&format!("type: {}", event.id()));
+        assert!(shows_type, "{shown:?} ends with its type, by {option}");
+    }
+    // Nothing is lost by looking, and fields are shown alike in any case.
+    for option in ["0", "1"] {
+        tracer.control("options/fields", option);
+        let shown = tracer.lines(&event.name).join("|").replace('\0', "");
+        let want = "st_bu_shown: a=0x7 (7) b=0xfffffffffffffff9 (-7) c=abc d=text";
+        assert_eq!(shown, want, "with options/fields {option}");
+    }
     tracer.control("options/fields", "0");
 }

@@ -14,10 +14,8 @@ use std::fs;
 tests!("consumers::triggers":
     each_alone_sets_the_bit,
     a_snapshot_alone_sets_the_bit.needs_path(SNAPSHOT),
-    traceoff_on_a_string,
-    traceon_on_a_number,
-    enable_event_starts_another,
-    disable_event_stops_another,
+    traceon_and_traceoff_follow_their_conditions,
+    enable_event_and_disable_event_switch_another,
     a_trigger_with_its_event_recorded_and_filtered,
     sums_sorted_by_a_sum,
     keys_that_are_strings,
@@ -99,84 +97,65 @@ fn alone_set_the_bit(triggers: &[&str]) {
     assert_eq!(tracer.get(&event.name, "enable").trim(), "0");
 }
 
-fn traceoff_on_a_string() {
-    let event = Event::new("st_tg_off u32 a; __rel_loc char[] path");
-    let tracer = TraceInstance::instance("st_tg_off");
-    let _trigger = Trigger::set(&tracer, &event, "traceoff if path == \"/stop\"");
-    tracer.enable(&event.name);
-    for (a, path) in [
-        (1u32, "/a\0"),
-        (2, "/stopped\0"),
-        (3, "/stop\0"),
-        (4, "/b\0"),
-    ] {
-        let payload = payload(&[Fixed(&a.to_ne_bytes()), Rel(path.as_bytes())]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
-    tracer.disable(&event.name);
-    assert_eq!(tracer.text("tracing_on").trim(), "0");
-    let lines = tracer.lines(&event.name);
-    let want = [
-        "st_tg_off: a=0x1 (1) path=/a",
-        "st_tg_off: a=0x2 (2) path=/stopped",
-        "st_tg_off: a=0x3 (3) path=/stop",
-    ];
-    // The record that switches tracing off may or may not be in the trace.
-    assert!(lines == want || lines == want[..2], "{lines:?}");
-}
-
-fn traceon_on_a_number() {
-    let event = Event::new("st_tg_on u32 a");
+/// One event can have only one trigger of these two.
+fn traceon_and_traceoff_follow_their_conditions() {
+    let start = Event::new("st_tg_on u32 a");
+    let stop = Event::new("st_tg_off u32 a; __rel_loc char[] path");
     let tracer = TraceInstance::instance("st_tg_on");
     tracer.control("tracing_on", "0");
-    let _trigger = Trigger::set(&tracer, &event, "traceon if a == 3");
-    tracer.enable(&event.name);
-    write(&event, 1..=5);
-    tracer.disable(&event.name);
-    assert_eq!(tracer.text("tracing_on").trim(), "1");
-    let values = values(&tracer, &event);
-    assert!(values == [3, 4, 5] || values == [4, 5], "{values:?}");
+    let _on = Trigger::set(&tracer, &start, "traceon if a == 3");
+    let _off = Trigger::set(&tracer, &stop, "traceoff if path == \"/stop\"");
+    [&start, &stop].map(|event| tracer.enable(&event.name));
+    let is_on = || tracer.text("tracing_on").trim() == "1";
+    for a in 1..=5 {
+        write(&start, [a]);
+        assert_eq!(is_on(), a >= 3, "after {a}");
+    }
+    for (a, path) in (1u32..).zip(["/a\0", "/stopped\0", "/stop\0", "/b\0"]) {
+        let payload = payload(&[Fixed(&a.to_ne_bytes()), Rel(path.as_bytes())]);
+        assert_eq!(stop.write(&payload), Ok(4 + payload.len()));
+        assert_eq!(is_on(), a < 3, "after {path}");
+    }
+    for (event, want) in [(&start, [4, 5]), (&stop, [1, 2])] {
+        tracer.disable(&event.name);
+        let mut seen = values(&tracer, event);
+        // The record that switches tracing may or may not be in the trace.
+        seen.retain(|value| *value != 3);
+        assert_eq!(seen, want, "{}", event.name);
+    }
 }
 
-fn enable_event_starts_another() {
+fn enable_event_and_disable_event_switch_another() {
     let start = Event::new("st_tg_start u32 a");
     let event = Event::new("st_tg_started u32 a");
     let tracer = TraceInstance::instance("st_tg_start");
-    let text = "enable_event:user_events:st_tg_started:1 if a == 2";
-    let trigger = Trigger::set(&tracer, &start, text);
-    // The trigger attaches the event unrecorded, so the bit is set before the trigger fires.
-    event.wait_set();
-    assert_eq!(tracer.get(&event.name, "enable").trim(), "0*");
-    write(&event, [1]);
-    write(&start, [1]);
-    write(&event, [2]);
-    write(&start, [2]);
-    write(&event, [3]);
-    assert_eq!(tracer.get(&event.name, "enable").trim(), "1*");
-    assert_eq!(values(&tracer, &event), [3]);
-    assert_eq!(values(&tracer, &start), [], "that one is not recorded");
-    drop(trigger);
-    start.wait_clear();
-    tracer.disable(&event.name);
-    event.wait_clear();
-}
-
-fn disable_event_stops_another() {
-    let stop = Event::new("st_tg_stop u32 a");
-    let event = Event::new("st_tg_stopped u32 a");
-    let tracer = TraceInstance::instance("st_tg_stop");
-    tracer.enable(&event.name);
-    let text = "disable_event:user_events:st_tg_stopped";
-    let trigger = Trigger::set(&tracer, &stop, text);
-    write(&event, [1]);
-    write(&stop, [1]);
-    assert_eq!(tracer.get(&event.name, "enable").trim(), "0*");
-    assert!(event.bit(), "it might be switched on again");
-    write(&event, [2]);
-    assert_eq!(values(&tracer, &event), [1]);
-    drop(trigger);
-    stop.wait_clear();
-    event.wait_clear();
+    // The trigger attaches the other event unrecorded, so its bit is set before the trigger fires.
+    for (verb, before, after, recorded) in [
+        ("enable", "0*", "1*", &[3][..]),
+        ("disable", "1*", "0*", &[1, 2]),
+    ] {
+        if verb == "disable" {
+            tracer.enable(&event.name);
+        }
+        let text = format!("{verb}_event:user_events:st_tg_started:1 if a == 2");
+        let trigger = Trigger::set(&tracer, &start, &text);
+        event.wait_set();
+        assert_eq!(tracer.get(&event.name, "enable").trim(), before, "{text}");
+        write(&event, [1]);
+        write(&start, [1]);
+        write(&event, [2]);
+        write(&start, [2]);
+        write(&event, [3]);
+        assert_eq!(tracer.get(&event.name, "enable").trim(), after, "{text}");
+        assert!(event.bit(), "it might be switched again: {text}");
+        assert_eq!(values(&tracer, &event), recorded, "{text}");
+        assert_eq!(values(&tracer, &start), [], "that one is not recorded");
+        drop(trigger);
+        start.wait_clear();
+        tracer.disable(&event.name);
+        event.wait_clear();
+        tracer.control("trace", "");
+    }
 }
 
 fn a_trigger_with_its_event_recorded_and_filtered() {

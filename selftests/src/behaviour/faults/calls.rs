@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSREG, MULTI_FORMAT, PERSIST};
-use crate::kit::abi::{PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::child::{Line, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
@@ -13,6 +13,7 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::faults::{self, walk, Fault, InModule, EITHER, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::poll::{has_changed, Epoll, CHANGED, EDGE};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault};
@@ -24,24 +25,21 @@ use std::thread;
 use std::time::Duration;
 
 tests!("faults::calls" on PATH:
-    registering.limit(900),
-    registering_to_stay.limit(900),
-    registering_one_of_many_formats.limit(900),
-    registering_one_of_many_to_stay.limit(900),
+    registering.limit(3600),
     registering_a_second_event.limit(900),
     registering_where_the_tables_of_a_file_grow.limit(900),
     registering_again_at_once.limit(900),
     registering_what_is_taken_back_at_random.limit(900),
-    unregistering.limit(900),
-    unregistering_what_a_child_has_too.limit(900),
+    unregistering.limit(1800),
     unregistering_waits_for_memory,
     deleting.limit(900),
     opening.limit(900),
     writing.limit(900),
     attaching_and_detaching.limit(900),
     perf.limit(900),
-    dynamic_events.limit(900),
+    making_by_a_line.limit(900),
     reading_the_listings.limit(900),
+    polling,
 );
 
 /// Returns whether an event of this name exists, with or without `MULTI_FORMAT`.
@@ -56,6 +54,17 @@ fn delete(name: &str) {
     wait::until("an event to be deleted", || {
         matches!(data.delete(name), Ok(()) | Err(Errno::ENOENT))
     });
+}
+
+fn registering() {
+    for (name, flags) in [
+        ("st_faults_register", 0),
+        ("st_faults_persist", PERSIST),
+        ("st_faults_multi", MULTI_FORMAT),
+        ("st_faults_both", PERSIST | MULTI_FORMAT),
+    ] {
+        registers(name, flags);
+    }
 }
 
 fn registers(name: &str, flags: u16) {
@@ -95,22 +104,6 @@ fn registers(name: &str, flags: u16) {
         gone();
     })
     .include(EITHER);
-}
-
-fn registering() {
-    registers("st_faults_register", 0);
-}
-
-fn registering_to_stay() {
-    registers("st_faults_persist", PERSIST);
-}
-
-fn registering_one_of_many_formats() {
-    registers("st_faults_multi", MULTI_FORMAT);
-}
-
-fn registering_one_of_many_to_stay() {
-    registers("st_faults_both", PERSIST | MULTI_FORMAT);
 }
 
 /// The tables of events allocate for a second one. If one table lacks memory, neither has the
@@ -274,11 +267,7 @@ fn registering_what_is_taken_back_at_random() {
 }
 
 fn unregistering() {
-    unregisters(false);
-}
-
-fn unregistering_what_a_child_has_too() {
-    unregisters(true);
+    [false, true].into_iter().for_each(unregisters);
 }
 
 /// With a child, the call copies the registrations, which the two share.
@@ -289,27 +278,31 @@ fn unregisters(with_a_child: bool) {
     let request = Unregister::new(event.page.address() + 4, 7);
     let word = event.page.word(4);
     TraceInstance::top().enable(&event.name);
-    walk("unregister", |fault| {
-        let registered = event.data.register_text(TEXT, request.disable_addr, 7);
-        assert_eq!(registered, Ok(event.index));
-        assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
-        let child = with_a_child.then(|| child::fork(Line::wait_for_kill));
-        // The call waits for the memory of a copy.
-        let known = [EITHER, &[Errno::EFAULT]][usize::from(with_a_child)];
-        let result = fault.fails(known, || event.data.unregister(&request));
-        if result.is_ok() {
-            assert_eq!(word.load(Ordering::Relaxed), 0);
-        }
-        // The call may have failed before or after it removed the registration.
-        let again = event.data.unregister(&request);
-        let known = [Ok(()), Err(Errno::ENOENT)];
-        assert!(known[usize::from(result.is_ok())..].contains(&again));
-        word.store(0, Ordering::Relaxed);
-        drop(child);
-    })
+    walk(
+        &format!("unregister, with a child: {with_a_child}"),
+        |fault| {
+            let registered = event.data.register_text(TEXT, request.disable_addr, 7);
+            assert_eq!(registered, Ok(event.index));
+            assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
+            let child = with_a_child.then(|| child::fork(Line::wait_for_kill));
+            // The call waits for the memory of a copy.
+            let known = [EITHER, &[Errno::EFAULT]][usize::from(with_a_child)];
+            let result = fault.fails(known, || event.data.unregister(&request));
+            if result.is_ok() {
+                assert_eq!(word.load(Ordering::Relaxed), 0);
+            }
+            // The call may have failed before or after it removed the registration.
+            let again = event.data.unregister(&request);
+            let known = [Ok(()), Err(Errno::ENOENT)];
+            assert!(known[usize::from(result.is_ok())..].contains(&again));
+            word.store(0, Ordering::Relaxed);
+            drop(child);
+        },
+    )
     .include(&[Errno::EFAULT]);
-    TraceInstance::top().disable(&event.name);
-    event.wait_clear();
+    event.follows(false);
+    event.end();
+    wait_gone("st_faults_unregister");
 }
 
 /// Unregistering copies registrations that are shared with a child, and retries until there is
@@ -354,22 +347,35 @@ fn deleting() {
     const NAME: &str = "st_faults_delete";
     faults::allow(0);
     let data = Data::open();
-    walk("delete", |fault| {
-        dynamic::run(&format!("u:{NAME} u32 a")).expect("create");
-        let result = fault.fails(EITHER, || data.delete(NAME));
-        assert_eq!(exists(NAME), result.is_err(), "fault {}", fault.number);
-        if result.is_err() {
-            assert_eq!(data.delete(NAME), Ok(()));
-        }
-        assert!(!exists(NAME));
-    })
-    .include(&[Errno::EFAULT]);
+    for (way, delete, errors) in [
+        (
+            "delete by ioctl",
+            (|data| data.delete(NAME)) as fn(&Data) -> _,
+            &[Errno::EFAULT][..],
+        ),
+        (
+            "delete by a line",
+            |_| dynamic::run(&format!("-:{NAME}")),
+            EITHER,
+        ),
+    ] {
+        walk(way, |fault| {
+            dynamic::run(&format!("u:{NAME} u32 a")).expect("create");
+            let result = fault.fails(EITHER, || delete(&data));
+            assert_eq!(exists(NAME), result.is_err(), "fault {}", fault.number);
+            if result.is_err() {
+                assert_eq!(delete(&data), Ok(()));
+            }
+            assert!(!exists(NAME));
+        })
+        .include(errors);
+    }
 }
 
 fn opening() {
     faults::allow(0);
     walk("open", |fault| {
-        let open = || fs::File::open(crate::kit::abi::DATA).map_err(Errno::from);
+        let open = || fs::File::open(DATA).map_err(Errno::from);
         if fault.fails(EITHER, open).is_err() {
             open().expect("open again");
         }
@@ -382,8 +388,7 @@ fn writing() {
     faults::allow(0);
     let event = Event::new("st_faults_write u32 a");
     let top = TraceInstance::top();
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     let perf = Perf::open(event.id(), SELF, ANY_CPU).expect("perf");
     let mut expected = 0;
     for length in [4, 100, 3000] {
@@ -451,10 +456,7 @@ fn attaching_and_detaching() {
                 assert_eq!(on, value == "1");
             }
             wait::until("the bit to be as the event is", || event.bit() == on);
-            top.enable(&event.name);
-            event.wait_set();
-            top.disable(&event.name);
-            event.wait_clear();
+            event.toggle();
         };
         let what = format!("enable set to {value}");
         let mut walks = (0..3).map(|_| walk(&what, round));
@@ -485,26 +487,17 @@ fn perf() {
     .include(EITHER);
 }
 
-fn dynamic_events() {
+fn making_by_a_line() {
     const NAME: &str = "st_faults_dynamic";
     faults::allow(0);
-    let (create, remove) = (format!("u:{NAME} u32 a"), format!("-:{NAME}"));
-    walk("dynamic_events, create", |fault| {
+    let create = format!("u:{NAME} u32 a");
+    walk("make by a line", |fault| {
         let result = fault.fails(EITHER, || dynamic::run(&create));
         assert_eq!(exists(NAME), result.is_ok(), "fault {}", fault.number);
         if result.is_err() {
             dynamic::run(&create).expect("create again");
         }
-        dynamic::run(&remove).expect("delete");
-    })
-    .include(EITHER);
-    walk("dynamic_events, delete", |fault| {
-        dynamic::run(&create).expect("create");
-        let result = fault.fails(EITHER, || dynamic::run(&remove));
-        assert_eq!(exists(NAME), result.is_err(), "fault {}", fault.number);
-        if result.is_err() {
-            dynamic::run(&remove).expect("delete again");
-        }
+        dynamic::run(&format!("-:{NAME}")).expect("delete");
     })
     .include(EITHER);
     wait_gone(NAME);
@@ -523,5 +516,37 @@ fn reading_the_listings() {
             assert_eq!(read().as_ref(), Ok(&whole), "after {}", fault.number);
         })
         .include(EITHER);
+    }
+}
+
+/// A poll needs none, so none fails.
+fn polling() {
+    let top = TraceInstance::top();
+    for how in [0, EDGE] {
+        let data = Data::open();
+        let set = Epoll::new();
+        set.add(&data.file, CHANGED | how);
+        assert!(!set.has_changed(&data.file));
+        let page = Mapping::kept(1);
+        let register = |bit| data.register_text("st_poll u32 a", page.address(), bit);
+        register(0).unwrap();
+        // The next poll examines new registrations and changed bits.
+        for change in [false, true] {
+            register(1 + u8::from(change)).unwrap();
+            if change {
+                top.enable("st_poll");
+            }
+            let in_module = InModule::fail(&[("failslab", 100)]);
+            if change {
+                set.wait_for_change(&data.file);
+            }
+            for _ in 0..3 {
+                assert!(!set.has_changed(&data.file));
+                assert!(!has_changed(&data.file));
+            }
+            assert_eq!(in_module.end(), 0, "allocations of the module");
+        }
+        top.disable("st_poll");
+        set.wait_for_change(&data.file);
     }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Faults in calls, loads, polls, processes and workers. Needs a kernel with fault injection.
+//! Faults in calls, loads, processes and workers. Needs a kernel with fault injection.
 
 pub mod calls;
 pub mod loading;
-pub mod polling;
 pub mod processes;
 pub mod workers;

@@ -16,12 +16,10 @@ use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 
 tests!("faults::workers" on PATH:
-    no_bit_is_lost_while_there_is_hardly_a_page.limit(900),
-    no_bit_is_lost_while_allocations_fail_at_random.limit(900),
+    no_bit_is_lost_while_allocations_fail.limit(1800),
     events_and_processes_go_without_memory.limit(900),
     no_handler_is_forgotten_that_there_was_no_memory_to_ask.limit(900),
-    no_process_is_forgotten_that_there_was_no_memory_to_tell.limit(900),
-    no_bit_is_lost_for_which_its_process_had_no_memory.limit(900),
+    no_bit_is_lost_for_which_its_process_had_no_memory.limit(1800),
 );
 
 const PAGES: usize = 32;
@@ -78,51 +76,36 @@ impl Drop for Bits {
     }
 }
 
-/// Most page allocations of a worker fail; the bits are written when there are pages again. Not all
-/// fail, as attaching may need a page.
-fn no_bit_is_lost_while_there_is_hardly_a_page() {
-    let bits = Bits::new("st_failing_pages");
-    for round in 0..4 {
-        let on = round % 2 == 0;
-        // A dropped page reads as zero: only setting its bit needs memory.
-        bits.drop_pages();
-        let failing = InModule::fail(&[("fail_page_alloc", 90)]);
-        bits.switch(on);
-        if on {
-            // More than attaching alone can meet, and one for each page.
-            failing.wait_for(2 * PAGES as u64);
-        }
-        let met = failing.end();
-        bits.come_to_be(on);
-        println!("  # round {round}: {met} allocations failed");
-    }
-    toggle(&bits.event, &mut []);
-}
-
-fn no_bit_is_lost_while_allocations_fail_at_random() {
-    const ROUNDS: usize = 12;
-    let bits = Bits::new("st_failing_random");
+/// Most page allocations of a worker fail, or some of all: the bits are written when there is
+/// memory again. Not all fail, as attaching may need a page.
+fn no_bit_is_lost_while_allocations_fail() {
+    let bits = Bits::new("st_failing_bits");
     let mut children = vec![fork(&bits.event), fork(&bits.event)];
-    let mut met = 0;
-    for round in 0..ROUNDS {
-        tell(&mut children, Word::Drop);
-        bits.drop_pages();
-        let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
-        // Only the last change counts, and only setting bits needs memory.
-        for change in 0..6 {
-            bits.switch((round + change) % 2 != 0);
+    for (kinds, rounds, changes, least) in [
+        // More than attaching alone can meet, and one for each page.
+        (&[("fail_page_alloc", 90)][..], 4, 1, 2 * PAGES as u64),
+        (&[("failslab", 20), ("fail_page_alloc", 50)], 12, 5, 10),
+    ] {
+        let mut met = 0;
+        for round in 0..rounds {
+            // A dropped page reads as zero: only setting its bit needs memory.
+            tell(&mut children, Word::Drop);
+            bits.drop_pages();
+            let failing = InModule::fail(kinds);
+            // Only the last change counts.
+            let on = round % 2 == 0;
+            for change in 0..changes {
+                bits.switch(on == (change % 2 == 0));
+            }
+            if on {
+                failing.wait_for(least);
+            }
+            met += failing.end();
+            bits.come_to_be(on);
+            tell(&mut children, if on { Word::Set } else { Word::Clear });
         }
-        let on = (round + 5) % 2 != 0;
-        if on {
-            failing.wait_for(10);
-        }
-        met += failing.end();
-        bits.come_to_be(on);
-        tell(&mut children, if on { Word::Set } else { Word::Clear });
+        println!("  # {met} allocations failed: {kinds:?}");
     }
-    println!("  # {met} allocations failed");
-    bits.switch(false);
-    bits.event.wait_clear();
     toggle(&bits.event, &mut children);
     end(children);
 }
@@ -234,6 +217,13 @@ fn with_page_of_file(name: &str) -> (Child, &'static Mapping) {
     (user, seen)
 }
 
+fn no_bit_is_lost_for_which_its_process_had_no_memory() {
+    // A worker allocates the task work for the process.
+    comes_although_there_is_no_memory("st_failing_told", ("failslab", 50));
+    // The process needs memory for its copy of the page.
+    comes_although_there_is_no_memory("st_failing_own", ("fail_page_alloc", 90));
+}
+
 /// Checks that the bit of such a process is written, however often allocations of a kind fail.
 fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
     let bits = Bits::new(name);
@@ -258,14 +248,4 @@ fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
     }
     user.kill();
     println!("  # {met} allocations failed in {round} rounds");
-}
-
-/// A worker allocates the task work for the process.
-fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
-    comes_although_there_is_no_memory("st_failing_told", ("failslab", 50));
-}
-
-/// The process needs memory for its copy of the page.
-fn no_bit_is_lost_for_which_its_process_had_no_memory() {
-    comes_although_there_is_no_memory("st_failing_own", ("fail_page_alloc", 90));
 }

@@ -73,7 +73,7 @@ fn a_change_before_another_task_forks_is_in_the_child() {
 fn a_change_of_a_set_without_processes_is_in_the_child() {
     let event = Event::new("st_stalled_alone u32 a");
     let text = format!("{} u32 a", event.name);
-    let process = child::fork(|line| {
+    let process = child::fork(|_| {
         have_own_set(&event);
         let other = Mapping::kept(1);
         let forks = |address| {
@@ -90,9 +90,8 @@ fn a_change_of_a_set_without_processes_is_in_the_child() {
             event.follows(true);
         };
         stall_thread(forks, change);
-        line.say(Word::Done);
     });
-    done(process);
+    process.join();
     event.switch(false);
 }
 
@@ -137,10 +136,9 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
             fork_right(is_set, &event);
         }
         assert!(!event.bit());
-        line.say(Word::Done);
     });
     event.switch(true);
-    done(process);
+    process.join();
     event.switch(false);
 }
 
@@ -174,10 +172,9 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
             faults.fill(tid.address(), 0);
             forking.join().unwrap();
         });
-        line.say(Word::Done);
     });
     event.switch(true);
-    done(process);
+    process.join();
     event.switch(false);
 }
 
@@ -212,7 +209,7 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
     let _swap = Swap::new();
     let event = Event::new("st_stalled_swapped u32 a");
     event.page.put(8, b"contents");
-    let process = child::fork(|line| {
+    let process = child::fork(|_| {
         have_own_set(&event);
         event.page.put(8, b"contents");
         let fork = |address| {
@@ -220,12 +217,8 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
             put_out(&event.page);
             clone_right(libc::CLONE_PIDFD, address, is_set, &event);
         };
-        let enable = || {
-            event.follows(true);
-        };
-        stall_thread(fork, enable);
-        line.say(Word::Done);
+        stall_thread(fork, || event.follows(true));
     });
-    done(process);
+    process.join();
     event.switch(false);
 }

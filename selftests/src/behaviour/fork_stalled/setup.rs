@@ -2,7 +2,7 @@
 
 //! Stalled forks, and the checks of their children.
 
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
@@ -11,17 +11,17 @@ use crate::kit::{os, tasks, wait};
 use std::thread;
 
 /// Exit codes of a child that a thread of another process forks.
-pub(in crate::behaviour) const RIGHT: i32 = 10;
-pub(in crate::behaviour) const BIT_IS_CLEAR: i32 = 1;
-pub(in crate::behaviour) const BIT_IS_SET: i32 = 2;
-pub(in crate::behaviour) const WRONG_ERRNO: i32 = 3;
+pub const RIGHT: i32 = 10;
+pub const BIT_IS_CLEAR: i32 = 1;
+pub const BIT_IS_SET: i32 = 2;
+pub const WRONG_ERRNO: i32 = 3;
 
 /// A child's check, which returns its exit code.
-pub(in crate::behaviour) type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
+pub type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
 
 /// Gives this process a set of registrations of its own: a change in a shared set counts for all
 /// its members.
-pub(in crate::behaviour) fn have_own_set(event: &Event) {
+pub fn have_own_set(event: &Event) {
     let page = Mapping::new(1);
     event.add_bit(page.address(), 0);
     assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
@@ -30,13 +30,8 @@ pub(in crate::behaviour) fn have_own_set(event: &Event) {
 /// Runs a process in which a thread forks three children, one after the other. The third fork is
 /// stalled while the process calls `meanwhile`. The first two children exit with the result of
 /// `before`, the third with that of `check`.
-pub(in crate::behaviour) fn stall(
-    meanwhile: impl Fn(),
-    before: Look<'_>,
-    check: Look<'_>,
-    event: &Event,
-) {
-    let process = child::fork(|line| {
+pub fn stall(meanwhile: impl Fn(), before: Look<'_>, check: Look<'_>, event: &Event) {
+    let process = child::fork(|_| {
         have_own_set(event);
         let fork = |flags, address, check: Look<'_>| {
             let pid = clone_right(flags, address, check, event);
@@ -48,18 +43,12 @@ pub(in crate::behaviour) fn stall(
             fork(libc::CLONE_PIDFD, address, check);
         };
         stall_thread(forks, meanwhile);
-        line.say(Word::Done);
     });
-    done(process);
-}
-
-pub(in crate::behaviour) fn done(mut process: Child) {
-    process.line.hear(Word::Done);
     process.join();
 }
 
 /// Checks that the bit is set.
-pub(in crate::behaviour) fn is_set(event: &Event) -> i32 {
+pub fn is_set(event: &Event) -> i32 {
     match event.bit() {
         true => RIGHT,
         false => BIT_IS_CLEAR,
@@ -67,7 +56,7 @@ pub(in crate::behaviour) fn is_set(event: &Event) -> i32 {
 }
 
 /// Checks that the bit is clear.
-pub(in crate::behaviour) fn is_clear(event: &Event) -> i32 {
+pub fn is_clear(event: &Event) -> i32 {
     match event.bit() {
         true => BIT_IS_SET,
         false => RIGHT,
@@ -76,19 +65,14 @@ pub(in crate::behaviour) fn is_clear(event: &Event) -> i32 {
 
 /// Forks a child, and expects its exit code from `check` to be [`RIGHT`].
 #[track_caller]
-pub(in crate::behaviour) fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
+pub fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
     clone_right(0, 0, check, event);
 }
 
 /// Like [`fork_right`] with `flags` of clone, one of which stores to `address`. Returns the child's
 /// pid.
 #[track_caller]
-pub(in crate::behaviour) fn clone_right(
-    flags: i32,
-    address: u64,
-    check: impl Fn(&Event) -> i32,
-    event: &Event,
-) -> i32 {
+pub fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &Event) -> i32 {
     let pid = tasks::clone_to(flags, address).unwrap();
     if pid == 0 {
         os::exit_now(check(event));
@@ -98,24 +82,23 @@ pub(in crate::behaviour) fn clone_right(
 }
 
 /// Runs `run` in a process of its own, with an event that is enabled.
-pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
+pub fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
     let process = child::fork_until(Word::Registered, |line| {
         let event = Event::new(&format!("{name} u32 a"));
         line.say(Word::Registered);
         event.wait_set();
         run(&event);
-        line.say(Word::Done);
     });
     let top = TraceInstance::top();
     top.enable(name);
-    done(process);
+    process.join();
     top.disable(name);
     wait_gone(name);
 }
 
 /// Calls `fork` in a thread with a missing page for the pidfd, and `meanwhile` while the fork
 /// waits.
-pub(in crate::behaviour) fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
+pub fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
     let pidfd = Mapping::kept(1);
     let faults = Userfault::on(&pidfd, Guard::Missing);
     let address = pidfd.address();

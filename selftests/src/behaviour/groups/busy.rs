@@ -14,7 +14,6 @@ use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 use std::time::Duration;
 
@@ -22,12 +21,10 @@ tests!("groups::busy":
     an_open_data_file_keeps_its_group,
     an_open_listing_keeps_no_group,
     a_registered_event_keeps_its_group,
-    ftrace_and_triggers_keep_their_group,
-    perf_keeps_its_group,
+    each_consumer_keeps_its_group,
     an_event_probe_keeps_its_group,
     a_trigger_of_another_event_keeps_its_group,
     one_used_event_keeps_all_of_the_group,
-    what_is_used_in_other_groups_keeps_no_group,
     a_consumer_beside_the_removal_has_all_or_nothing.limit(300),
     a_group_goes_with_its_last_use,
 );
@@ -56,12 +53,9 @@ fn is_kept(group: &Group) {
     }
     let user = child::fork(|_| {
         let event = Event::new_in(group, "st_g_kept u32 a");
-        let top = TraceInstance::top();
-        top.enable(&event.name);
-        event.wait_set();
+        event.follows(true);
         assert_eq!(event.write(&[1; 4]), Ok(8));
-        top.disable(&event.name);
-        event.wait_clear();
+        event.follows(false);
         event.end();
     });
     user.join();
@@ -83,9 +77,11 @@ fn an_open_data_file_keeps_its_group() {
     // A copy of the descriptor is the same open file.
     let copy = data.file.try_clone().unwrap();
     drop(data);
+    assert_eq!(group.numbers(), [0, 0, 1]);
     is_kept(&group);
-    drop(copy);
     let read_only = File::open(group.data()).unwrap();
+    assert_eq!(group.numbers(), [0, 0, 2]);
+    drop(copy);
     is_kept(&group);
     drop(read_only);
     goes(group);
@@ -94,14 +90,9 @@ fn an_open_data_file_keeps_its_group() {
 fn an_open_listing_keeps_no_group() {
     let group = Group::new("st_g_listing");
     let files = [group.status_file(), group.profile()].map(|path| File::open(path).unwrap());
-    let place = File::options()
-        .read(true)
-        .custom_flags(libc::O_PATH)
-        .open(group.data())
-        .unwrap();
     assert_eq!(group.remove(), Ok(()));
     group.is_gone();
-    drop((files, place));
+    drop(files);
 }
 
 fn a_registered_event_keeps_its_group() {
@@ -130,7 +121,7 @@ fn a_registered_event_keeps_its_group() {
     }
 }
 
-fn ftrace_and_triggers_keep_their_group() {
+fn each_consumer_keeps_its_group() {
     for tracer in [TraceInstance::top(), TraceInstance::instance("st_g_ftrace")] {
         for (file, on, off) in [
             ("enable", "1", "0"),
@@ -144,9 +135,6 @@ fn ftrace_and_triggers_keep_their_group() {
             goes(group);
         }
     }
-}
-
-fn perf_keeps_its_group() {
     let (group, event) = with_an_event("st_g_perf");
     let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
     is_kept(&group);
@@ -209,24 +197,6 @@ fn one_used_event_keeps_all_of_the_group() {
     }
     goes(group);
     assert_eq!(tracefs::events_of_tests(), [""; 0]);
-}
-
-/// The names of events of other groups do not matter.
-fn what_is_used_in_other_groups_keeps_no_group() {
-    let (group, _) = with_an_event("st_g_free");
-    let (other, others_event) = with_an_event("st_g_free_not");
-    let _data = Data::open_in(&other);
-    let _event = Event::new_in(&other, "st_g_event u32 a");
-    let _first = Event::new("st_g_event u32 a");
-    let top = TraceInstance::top();
-    let attached = [others_event.as_str(), "st_g_event"];
-    attached.iter().for_each(|event| top.enable(event));
-    let perfs = attached.map(|event| Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap());
-    assert_eq!(group.remove(), Ok(()));
-    group.is_gone();
-    assert_eq!(other.remove(), Err(Errno::EBUSY));
-    drop(perfs);
-    attached.iter().for_each(|event| top.disable(event));
 }
 
 /// Events are removed a few at a time, and others take the lock in between.
@@ -294,10 +264,9 @@ fn a_group_goes_with_its_last_use() {
     assert_eq!(group::run("g:st_g_ending events=2"), Ok(()));
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     // An open file still works, and its events can be traced.
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     assert_eq!(event.write(&[0; 4]), Ok(8));
-    top.disable(&event.name);
+    event.switch(false);
     event.end();
     wait_gone(&group.event("st_g_event_used"));
     let line = group.line().expect("its line");

@@ -12,7 +12,6 @@ use crate::kit::event::Event;
 use crate::kit::group::{self, Group, GROUPS};
 use crate::kit::machine;
 use crate::kit::memory::Mapping;
-use crate::kit::module;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::status::Status;
 use crate::kit::tracefs;
@@ -26,14 +25,11 @@ use std::os::unix::fs::{chown, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 tests!("groups::files":
-    are_of_root_with_these_modes,
-    owner_and_mode_are_changed_one_by_one,
+    are_of_root_until_owner_and_mode_are_changed_one_by_one,
     an_ordinary_user_has_what_it_is_given,
     a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed,
-    a_group_of_the_same_name_is_new_and_empty,
     an_open_listing_ends_when_its_group_is_removed,
     an_open_list_of_groups_goes_on_while_groups_go,
-    a_file_that_is_known_does_not_keep_the_module_busy,
 );
 
 /// The mode, owner and group of a file.
@@ -46,24 +42,14 @@ fn open(path: &Path) -> Result<()> {
     Ok(File::open(path).map(drop)?)
 }
 
-fn are_of_root_with_these_modes() {
+fn are_of_root_until_owner_and_mode_are_changed_one_by_one() {
     assert_eq!(access(Path::new(GROUPS)), (0o600, 0, 0));
-    let group = Group::new("st_g_modes");
-    for (path, mode) in group.files() {
-        assert_eq!(access(&path), (mode, 0, 0), "{}", path.display());
-        let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(name.starts_with("user_events_") && name.ends_with(".st_g_modes"));
-    }
-    // The group has no other files.
-    let files = tracefs::names_starting_with("user_events_", Path::new(tracefs::ROOT));
-    let its = files.iter().filter(|name| name.contains("st_g_modes"));
-    assert_eq!(its.count(), 3);
-    assert_eq!(access(Path::new(GROUPS)), (0o600, 0, 0));
-}
-
-fn owner_and_mode_are_changed_one_by_one() {
     let group = Group::new("st_g_given");
     let other = Group::new("st_g_not_given");
+    // A group has no other files.
+    let files = tracefs::names_starting_with("user_events_", Path::new(tracefs::ROOT));
+    let its = files.iter().filter(|name| name.ends_with(".st_g_given"));
+    assert_eq!(its.count(), group.files().len());
     for (at, (path, _)) in group.files().into_iter().enumerate() {
         let user = 1000 + at as u32;
         chown(&path, Some(user), Some(user + 1)).unwrap();
@@ -92,17 +78,12 @@ fn owner_and_mode_are_changed_one_by_one() {
     unchanged(&Group::new("st_g_given"));
 }
 
+/// What it cannot open is in `hostile_user::reaches_nothing_of_other_groups`.
 fn an_ordinary_user_has_what_it_is_given() {
     let group = Group::new("st_g_user");
     let other = Group::new("st_g_other");
     let _access = Access::given_in(&group);
     let user = fork_unprivileged(|_| {
-        let event = Event::new_in(&group, "st_g_event u32 a");
-        assert_eq!(event.data.delete("st_g_none"), Err(Errno::ENOENT));
-        for path in [group.status_file(), group.profile(), other.data()] {
-            assert_eq!(open(&path), Err(Errno::EACCES), "{}", path.display());
-        }
-        assert_eq!(Data::try_open().err(), Some(Errno::EACCES));
         // Only root makes and removes groups, and nothing does so through the file system.
         for line in ["g:st_g_users", "-:st_g_other"] {
             assert_eq!(group::run(line), Err(Errno::EACCES), "{line}");
@@ -113,7 +94,6 @@ fn an_ordinary_user_has_what_it_is_given() {
         }
         let made = File::create(format!("{}/user_events_data.st_g_users", tracefs::ROOT));
         assert_eq!(made.map(drop).map_err(Errno::from), Err(Errno::EACCES));
-        event.end();
     });
     user.join();
     for path in [group.status_file(), group.profile()] {
@@ -130,23 +110,6 @@ fn an_ordinary_user_has_what_it_is_given() {
         event.end();
     });
     user.join();
-}
-
-/// Path descriptors of files that are not opened.
-fn known(paths: impl IntoIterator<Item = PathBuf>) -> Vec<File> {
-    let place = |path: PathBuf| {
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_PATH)
-            .open(path);
-        file.expect("open with O_PATH")
-    };
-    paths.into_iter().map(place).collect()
-}
-
-/// Opens the file of a path descriptor.
-fn reopen(place: &File) -> Result<File> {
-    Ok(File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?)
 }
 
 fn paths(group: &Group) -> [PathBuf; 3] {
@@ -166,7 +129,9 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
     let user = child::fork(|_| {
         os::own_mounts();
         let group = Group::new("st_g_known");
-        let known = known(paths(&group));
+        let mut by_path = File::options();
+        by_path.read(true).custom_flags(libc::O_PATH);
+        let known = paths(&group).map(|path| by_path.open(path).unwrap());
         let mounted = paths(&group).map(|path| mounted(&path));
         for path in &mounted {
             assert_eq!(open(path), Ok(()), "{}", path.display());
@@ -183,7 +148,8 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
         group.remove_when_idle();
         let are_gone = || {
             for place in &known {
-                assert_eq!(reopen(place).err(), Some(Errno::EIO));
+                let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+                assert_eq!(open(Path::new(&path)), Err(Errno::EIO));
             }
             for path in &mounted {
                 assert_eq!(open(path), Err(Errno::EIO), "{}", path.display());
@@ -203,22 +169,6 @@ fn a_file_that_is_known_or_mounted_is_eio_when_its_group_is_removed() {
     for path in paths(&Group::of_name("st_g_known")) {
         fs::remove_file(Path::new("/tmp").join(path.file_name().unwrap())).unwrap();
     }
-}
-
-fn a_group_of_the_same_name_is_new_and_empty() {
-    let group = Group::with("st_g_new", "events=7 bytes_per_second=1");
-    let event = group.event("st_g_event");
-    dynamic::run(&format!("u:{event} u32 a")).unwrap();
-    assert_eq!(group.remove(), Ok(()));
-    let group = Group::new("st_g_new");
-    assert_eq!(group.numbers(), [0, 0, 0]);
-    assert_eq!(group.status().active, 0);
-    assert!(!tracefs::event_exists(&event));
-    let new = Event::new_in(&group, "st_g_event u64 a; u64 b");
-    assert_eq!(new.name, event);
-    assert!(tracefs::event_format(&event).contains("field:u64 b;"));
-    let limits = group.line().unwrap();
-    assert!(limits.starts_with("g:st_g_new events=1024 #"), "{limits}");
 }
 
 /// The listings have several thousand bytes and are read in parts.
@@ -292,22 +242,4 @@ fn an_open_list_of_groups_goes_on_while_groups_go() {
         .collect();
     assert_eq!(listed_of_these, stay);
     drop(new);
-}
-
-fn a_file_that_is_known_does_not_keep_the_module_busy() {
-    if !module::is_loaded() {
-        return;
-    }
-    let group = Group::new("st_g_users");
-    let before = module::users();
-    let places = known(paths(&group));
-    assert_eq!(module::users(), before);
-    let open: Vec<_> = places.iter().map(|place| reopen(place).unwrap()).collect();
-    assert_eq!(module::users(), before + 3);
-    drop(open);
-    assert_eq!(group.remove(), Ok(()));
-    places
-        .iter()
-        .for_each(|place| assert!(reopen(place).is_err()));
-    assert_eq!(module::users(), before);
 }

@@ -13,7 +13,6 @@ tests!("groups::lines":
     a_line_makes_an_event_of_a_group,
     a_line_that_names_no_group_is_einval,
     a_line_deletes_in_the_group_of_its_system_or_the_first,
-    what_programs_register_is_listed_with_its_system,
     truncating_deletes_what_is_idle_in_all_groups,
 );
 
@@ -116,20 +115,6 @@ fn a_line_deletes_in_the_group_of_its_system_or_the_first() {
         assert_eq!(dynamic::run(&line), Ok(()));
         assert_eq!(there(), [false; 3]);
     }
-}
-
-fn what_programs_register_is_listed_with_its_system() {
-    let group = Group::new("st_g_program");
-    let event = Event::new_in(&group, "st_g_event struct t a 8;u8 b");
-    let first = Event::new("st_g_event u32 a");
-    let mut lines = dynamic::user_lines();
-    lines.sort();
-    let want = [
-        "u:st_g_event u32 a",
-        "u:user_events_st_g_program/st_g_event struct t a 8; u8 b",
-    ];
-    assert_eq!(lines, want);
-    drop((event, first));
 }
 
 /// All idle events are deleted or none: a used one keeps the others.

@@ -13,8 +13,7 @@ use crate::kit::tracefs;
 
 tests!("groups::names":
     a_group_takes_plain_names_only,
-    a_group_takes_any_name_if_its_line_says_so,
-    a_change_is_one_for_later_registrations,
+    a_group_takes_any_name_while_its_line_says_so,
 );
 
 /// Names that not all tools read as one word.
@@ -67,34 +66,20 @@ fn a_group_takes_plain_names_only() {
     assert_eq!(group.formats_of("st_g_format"), [""; 0]);
 }
 
-fn a_group_takes_any_name_if_its_line_says_so() {
-    let group = Group::of_any_names("st_g_any");
-    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
-    let line = group.line().unwrap();
-    assert!(
-        line.starts_with("g:st_g_any events=1024 names=any # 0 events, "),
-        "{line}"
-    );
-    for name in ODD {
-        assert_eq!(register(&data, &page, name, 0), Ok(()), "{name}");
-        let line = format!("u:{} u32 a", group.event(&format!("{name}_line")));
-        assert_eq!(dynamic::run(&line), Ok(()), "{line}");
-    }
-    assert_eq!(register(&data, &page, "st_g_format", MULTI_FORMAT), Ok(()));
-    assert_eq!(group.formats_of("st_g_format").len(), 1);
-    dynamic::truncate().unwrap_err();
-    drop(data);
-    dynamic::truncate().unwrap();
-}
-
-fn a_change_is_one_for_later_registrations() {
+/// A change is one for later registrations.
+fn a_group_takes_any_name_while_its_line_says_so() {
     let group = Group::of_any_names("st_g_change");
     let names = || group.line().unwrap().contains(" names=any ");
     let set = |names: &str| group::run(&format!("g:st_g_change {names}"));
     let odd = Event::new_in(&group, "st_g.odd u32 a");
     let (data, page) = (Data::open_in(&group), Mapping::kept(1));
     for _ in 0..2 {
-        assert_eq!(register(&data, &page, "st_g.odd", 0), Ok(()));
+        for name in ODD {
+            assert_eq!(register(&data, &page, name, 0), Ok(()), "{name}");
+            let event = group.event(&format!("{name}_line"));
+            assert_eq!(dynamic::run(&format!("u:{event} u32 a")), Ok(()), "{name}");
+            assert_eq!(dynamic::run(&format!("-:{event}")), Ok(()), "{name}");
+        }
         assert_eq!(set("names=plain"), Ok(()));
         assert!(!names());
         // The event stays and can be used; registering it again is refused.

@@ -9,7 +9,6 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
-use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::profile;
 use crate::kit::traced::Traced;
 use crate::kit::wait;
@@ -19,15 +18,12 @@ use std::time::Instant;
 
 tests!("groups::rate":
     more_bytes_than_a_second_has_are_never_recorded,
-    the_index_does_not_count,
     a_record_without_a_payload_counts,
     a_write_that_fails_counts_nothing,
     what_no_consumer_can_take_counts_nothing,
-    perf_alone_is_limited_too,
     all_events_and_files_of_a_group_share_its_bytes,
     what_several_threads_record_is_bounded,
     a_group_at_its_limit_is_not_in_the_way_of_others,
-    a_group_without_the_option_has_no_limit,
 );
 
 /// The bytes that a record counts in addition to its payload.
@@ -63,28 +59,12 @@ fn more_bytes_than_a_second_has_are_never_recorded() {
     }
     assert_eq!(traced.tracer.take_all_records().len(), 0);
     assert_eq!(group.missed("st_g_more"), (0, 0));
-    // Refused records take nothing from the limit.
+    // Refused records take nothing from the limit, nor does the index of this one.
     assert_eq!(event.write(&[2; 100]), Ok(104));
     assert_eq!(traced.recorded(100), [[2; 100]]);
     assert!(event.bit());
     assert_eq!(group.refused(), refused);
     traced.detach();
-}
-
-fn the_index_does_not_count() {
-    // Each of these would be too large with the four bytes of the index.
-    for bytes in [4, 5, 100] {
-        let group = limited(bytes);
-        let traced = Traced::new_in(&group, "st_g_index u32 a");
-        assert_eq!(traced.event.write(&vec![1; bytes]), Ok(bytes + 4));
-        let got = traced.event.write(&vec![1; bytes + 1]);
-        assert_eq!(got, Err(Errno::EDQUOT));
-        traced.detach();
-        let Traced { event, tracer } = traced;
-        drop(tracer);
-        event.end();
-        group.remove_when_idle();
-    }
 }
 
 /// An empty record takes room in a buffer.
@@ -146,20 +126,6 @@ fn what_no_consumer_can_take_counts_nothing() {
     assert_eq!(traced.event.write(&[4; 100]), Ok(104));
     assert_eq!(traced.recorded(100), [[4; 100]]);
     traced.detach();
-}
-
-fn perf_alone_is_limited_too() {
-    let group = limited(100);
-    let event = Event::new_in(&group, "st_g_perf u32 a");
-    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    event.wait_set();
-    assert_eq!(event.write(&[0; 101]), Err(Errno::EDQUOT));
-    assert_eq!(perf.count(), 0);
-    assert_eq!(event.write(&[0; 100]), Ok(104));
-    assert_eq!(perf.count(), 1);
-    assert_eq!(group.refused(), 1);
-    assert_eq!(group.missed("st_g_perf"), (0, 0));
-    drop(perf);
 }
 
 fn all_events_and_files_of_a_group_share_its_bytes() {
@@ -239,10 +205,12 @@ fn what_several_threads_record_is_bounded() {
 fn a_group_at_its_limit_is_not_in_the_way_of_others() {
     let group = limited(10);
     let wide = Group::with("st_g_wide", "bytes_per_second=4294967295");
+    let unlimited = Group::new("st_g_free");
     let full = Traced::new_in(&group, "st_g_same u32 a");
     let others = [
         Traced::new("st_g_same u32 a"),
         Traced::new_in(&wide, "st_g_same u32 a"),
+        Traced::new_in(&unlimited, "st_g_same u32 a"),
     ];
     for round in 0..100 {
         let got = full.event.write(&[0; 10]);
@@ -257,23 +225,8 @@ fn a_group_at_its_limit_is_not_in_the_way_of_others() {
     }
     assert!(group.refused() >= 100);
     assert_eq!(wide.refused(), 0);
+    // Without the option refused records are not counted.
+    assert_eq!(unlimited.numbers(), [1, 1, 1]);
     assert_eq!(profile::missed("st_g_same"), (0, 0));
     others.iter().chain([&full]).for_each(Traced::detach);
-}
-
-fn a_group_without_the_option_has_no_limit() {
-    let group = Group::new("st_g_free");
-    let traced = Traced::new_in(&group, "st_g_event u32 a");
-    for _ in 0..300 {
-        assert_eq!(traced.event.write(&[0; 3000]), Ok(3004));
-    }
-    assert_eq!(traced.tracer.take_all_records().len(), 300);
-    assert_eq!(group.missed("st_g_event"), (0, 0));
-    // Nor are refused records counted.
-    let line = group.line().unwrap();
-    assert!(
-        line.ends_with(" # 1 events, 1 used, 1 open files"),
-        "{line}"
-    );
-    traced.detach();
 }

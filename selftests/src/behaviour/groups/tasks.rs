@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that get a group from others, by a fork or by a passed descriptor. The file determines
-//! the group, wherever the process is.
+//! A process in other namespaces that was passed a group's file; the control group that is charged
+//! for groups. `cgroup::events_are_charged` shows which one is charged for events.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::cgroup::{self, Cgroup};
 use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::restriction::become_root_of_a_namespace;
@@ -20,43 +19,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 
 tests!("groups::tasks":
-    a_child_alone_keeps_the_group,
     a_process_in_other_namespaces_uses_the_group_of_its_file,
-    memory_is_charged_to_the_cgroup_that_registers.needs_path(cgroup::PATH),
     groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
 );
-
-fn a_child_alone_keeps_the_group() {
-    let group = Group::new("st_g_orphan");
-    let Event {
-        data, page, name, ..
-    } = Event::new_in(&group, "st_g_event u32 a");
-    let mut child = child::fork(|line| {
-        line.say(Word::Forked);
-        line.wait_for_kill();
-    });
-    child.line.hear(Word::Forked);
-    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
-    drop(data);
-    // The child alone has the file and the registration.
-    assert_eq!(group.numbers(), [1, 1, 1]);
-    assert_eq!(group.remove(), Err(Errno::EBUSY));
-    let top = TraceInstance::top();
-    top.enable(&name);
-    wait::until("the child's bit to be set", || {
-        tasks::word_of(child.pid, page.address()) == Some(1)
-    });
-    assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
-    top.disable(&name);
-    child.kill();
-    group.remove_when_idle();
-}
-
-/// Unshares the namespaces of users, mounts and cgroups, and that of processes for its children.
-fn unshare_all() {
-    become_root_of_a_namespace();
-    os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
-}
 
 /// A container in which tracefs is not accessible.
 fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
@@ -65,7 +30,8 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     let (mine, its) = UnixStream::pair().unwrap();
     let mut child = child::fork(|line| {
         os::become_unprivileged();
-        unshare_all();
+        become_root_of_a_namespace();
+        os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
         let inner = child::fork(|_| {
             assert_eq!(std::process::id(), 1);
             assert_eq!(Data::try_open_in(&group).err(), Some(Errno::EACCES));
@@ -112,44 +78,6 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
-}
-
-/// The file was opened by a process of another cgroup.
-fn memory_is_charged_to_the_cgroup_that_registers() {
-    const EVENTS: u64 = 500;
-    let group = Group::new("st_g_charged");
-    let cgroup = Cgroup::new("st_g_charged");
-    let (mine, its) = UnixStream::pair().unwrap();
-    let mut child = cgroup.fork_to(|line| {
-        let data = Data {
-            file: receive_file(&its),
-        };
-        let page = Mapping::kept(1);
-        line.follow(Word::Register, || {
-            for event in 0..EVENTS {
-                let text = format!("st_g_event{event} u32 a; u64 b");
-                data.register_text(&text, page.address() + 4 * event, 0)
-                    .unwrap();
-            }
-        });
-        line.wait_for_kill();
-    });
-    let data = Data::open_in(&group);
-    send_file(&mine, &data.file);
-    let before = cgroup.slab();
-    child.tell(Word::Register);
-    // As for events of the first group: see `cgroup::events_are_charged`.
-    let least = 500 * EVENTS as i64;
-    wait::until("its cgroup to be charged", || {
-        cgroup.slab() - before >= least
-    });
-    assert_eq!(group.numbers(), [EVENTS, EVENTS, 1]);
-    child.kill();
-    drop(data);
-    group.remove_when_idle();
-    wait::until("the charge to go", || {
-        cgroup.slab() - before < 100 * EVENTS as i64
-    });
 }
 
 /// Most of the memory is that of their files.

@@ -155,34 +155,25 @@ pub fn writes_and_pins_no_page_of_others() {
         line.hear(Word::End);
     });
     user.line.hear(Word::Registered);
-    let top = TraceInstance::top();
     let before = rounds.word(0).load(SeqCst);
     for round in 0.. {
-        top.enable(&event.name);
-        event.wait_set();
-        top.disable(&event.name);
-        event.wait_clear();
+        event.toggle();
         if round >= 15 && rounds.word(0).load(SeqCst).wrapping_sub(before) >= 40 {
             break;
         }
     }
     rounds.word(4).store(1, SeqCst);
     // An attached event pins no page.
-    top.enable(&event.name);
-    event.wait_set();
+    event.follows(true);
     wait::until("no page to be pinned", || machine::pinned_pages() == 0);
-    top.disable(&event.name);
+    event.switch(false);
     assert!(
         fs::read(path).unwrap() == content,
         "root's file has changed"
     );
     for (at, word) in content.chunks(4).enumerate() {
-        let word = u32::from_ne_bytes(word.try_into().unwrap());
-        assert_eq!(
-            roots.word(4 * at).load(SeqCst),
-            word,
-            "root's memory has changed"
-        );
+        let seen = roots.get(4 * at).to_ne_bytes();
+        assert_eq!(seen, word, "root's memory has changed");
     }
     user.line.say(Word::End);
     user.join();

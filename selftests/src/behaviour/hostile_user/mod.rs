@@ -4,8 +4,9 @@
 //! them, and the tests of that:
 //!
 //! - exhaust memory: all of it is charged to the user's control group (`cgroup::*`)
-//! - fill the event table: there is a limit; the listing of registrations shows the process, and
-//!   its events end with it (`fills_the_table_and_loses_it_with_its_process`, `max_events::*`)
+//! - fill the event table: there is a limit, above which existing events go on; the listing of
+//!   registrations shows the process, and its events end with it (`contract::max::*`,
+//!   `registrations::of_several_processes_each_together`, `contract::lifetime::*`)
 //! - flood the log: the module logs nothing that a user can cause
 //!   (`unprivileged::better_than_c_10_no_error_is_logged`)
 //! - hold locks: arguments and payloads are copied with only the process's own lock held; its pages
@@ -32,22 +33,19 @@
 
 mod addresses;
 mod groups;
-mod limits;
 mod setuid;
 mod texts;
+mod waits;
 
 use crate::harness::tests;
 use crate::kit::userfault;
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
 use groups::reaches_nothing_of_other_groups;
-use limits::{
-    arguments_that_never_come_hold_up_no_other, fills_the_table_and_loses_it_with_its_process,
-};
 use setuid::writes_nothing_into_a_program_with_roots_rights;
 use texts::forges_no_line_of_a_listing;
+use waits::arguments_that_never_come_hold_up_no_other;
 
 tests!("hostile_user":
-    fills_the_table_and_loses_it_with_its_process,
     arguments_that_never_come_hold_up_no_other.needs_path(userfault::PATH),
     forges_no_line_of_a_listing,
     reaches_no_kernel_address,

@@ -5,7 +5,6 @@
 
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Word};
-use crate::kit::errno::{fails, Errno};
 use crate::kit::memory::Mapping;
 use crate::kit::status::Status;
 use crate::kit::tracefs::TraceInstance;
@@ -31,19 +30,6 @@ pub fn forges_no_line_of_a_listing() {
         os::become_unprivileged();
         let data = Data::open();
         let page = Mapping::kept(1);
-        for text in [
-            "st_evil_a\nst_evil_b # Used by perf",
-            "st_evil_a\n\nActive: 0",
-            "st_evil_a\t7\t7",
-            "st_evil_a\ru:st_evil_b",
-            "st_evil_a\x1b[2K",
-            "user_events/st_evil_a",
-            "st_evil_a u32 a\nu:st_evil_b",
-            "st_evil_a struct a\n\tfield:int x 4",
-        ] {
-            let got = data.register_text(text, page.address(), 0);
-            fails("forged", text, got, Errno::EINVAL);
-        }
         for (bit, name) in ODD.iter().enumerate() {
             let got = data.register_text(&format!("{name} u32 a"), page.address(), bit as u8);
             assert_eq!(got, Ok(bit as u32), "odd name, {name}");

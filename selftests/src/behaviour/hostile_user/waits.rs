@@ -1,70 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resources that a user may use up: memory, the table of events, and the time of others.
+//! The time of others, which a user may use up.
 
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
-use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
-use crate::kit::child::{self, Word};
-use crate::kit::errno::Errno;
+use crate::kit::abi::{PROFILE, REGISTRATIONS};
+use crate::kit::child;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, toggle};
 use crate::kit::latency::Latencies;
-use crate::kit::max_events::Limit;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::status::Status;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::unprivileged::Access;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{dynamic, os, wait};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Barrier;
 use std::thread;
-
-pub fn fills_the_table_and_loses_it_with_its_process() {
-    const MAX_EVENTS: usize = 300;
-    const LAST: u64 = MAX_EVENTS as u64 - 1;
-    let _access = Access::given();
-    let limit = Limit::new(MAX_EVENTS as u32);
-    let event = Event::new("st_evil_roots u32 a");
-    let mut others = vec![fork(&event)];
-    let mut user = fork_unprivileged(|line| {
-        let data = Data::open();
-        let page = Mapping::kept(2);
-        for number in 0..MAX_EVENTS as u64 {
-            let text = format!("st_evil_{number} u32 a");
-            let flags = [0, MULTI_FORMAT][number as usize % 2];
-            let got = data.register_flags(&text, page.address() + 4 * number, 0, flags);
-            // One event is root's.
-            let want = match number {
-                LAST => Err(Errno::EMFILE),
-                _ => Ok(number as u32),
-            };
-            assert_eq!(got, want);
-        }
-        line.say(Word::Full);
-        line.wait_for_kill();
-    });
-    user.line.hear(Word::Full);
-    // Existing events work on, also for new programs.
-    toggle(&event, &mut others);
-    drop(Event::new("st_evil_roots u32 a"));
-    assert_eq!(dynamic::run("u:st_evil_new u32 a"), Err(Errno::EMFILE));
-    // Root finds the process in the listing, and makes room.
-    let pid = user.pid.to_string();
-    let listing = fs::read_to_string(REGISTRATIONS).unwrap();
-    let its = listing
-        .lines()
-        .filter(|line| line.split(' ').nth(1) == Some(&pid));
-    // Including the event that it shares with root.
-    assert_eq!(its.count(), MAX_EVENTS);
-    limit.set(MAX_EVENTS as u32 + 1);
-    assert_eq!(dynamic::run("u:st_evil_new u32 a"), Ok(()));
-    user.kill();
-    wait::until("its events to go", || Status::now().active == 2);
-    assert_eq!(dynamic::run("-:st_evil_new"), Ok(()));
-    end(others);
-}
 
 /// Calls with an argument on a page of its own that never comes.
 const WAITING_CALLS: usize = 7;

@@ -7,16 +7,19 @@
 
 use crate::harness::Test;
 use crate::kit::abi::Data;
+use crate::kit::beside::Beside;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{repair_pending, stays_due, wait_gone};
+use crate::kit::event::{repair_pending, stays_due, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE, READ};
-use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
+use crate::kit::mounts::{self, forget_pages, Frozen, Kind, Mounted, LENGTH};
+use crate::kit::stall::{self, Waiting};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
 /// Makes a test of each kind of file system; `skip_if` names a function that returns an obstacle.
 macro_rules! of_kinds {
@@ -33,21 +36,22 @@ macro_rules! of_kinds {
     };
 }
 
-mod clean_page;
-mod frozen;
-
-pub use clean_page::TESTS as TESTS_OF_CLEAN_PAGES;
-pub use frozen::{TESTS as TESTS_OF_FROZEN, TESTS_OF_LOADING};
-
 pub const TESTS: &[Test] = of_kinds!(
     a_bit_follows_on_pages_in_every_state:
         Ext4 OverlayOnExt4 OverlayInMemory NineP Dax,
     a_page_is_brought_in_by_a_task_of_its_process:
         Ext4 OverlayOnExt4 NineP,
-    a_bit_is_not_lost_while_its_page_is_written_back:
-        Ext4 NineP Dax,
     a_page_that_finds_no_room_waits_for_the_next_change:
         Ext4,
+    beneath_a_freeze_a_sleeping_process_holds_up_nothing:
+        Ext4 OverlayOnExt4 Dax,
+    beneath_a_freeze_a_process_that_runs_waits_alone:
+        Ext4,
+);
+
+pub const TESTS_AT_PROBES: &[Test] = of_kinds!(skip_if stall::lacks_probes;
+    a_bit_is_stored_if_its_page_was_written_back_before:
+        Ext4 NineP,
 );
 
 const EVENT: &str = "st_fs";
@@ -266,33 +270,6 @@ fn sleeps(user: &Child) {
     tasks::wait_state(user.pid, user.pid, 'S');
 }
 
-fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
-    const ROUNDS: usize = 40;
-    let mounted = Mounted::new(kind);
-    let user = User::new(&mounted);
-    user.obey(Word::Register);
-    user.obey(Word::Fill);
-    let write_back = || {
-        user.pages.word(AT + 64).fetch_add(1, Relaxed);
-        os::start_writeback(&user.file);
-        user.obey(Word::Unmap);
-        forget_pages(&user.file).expect("posix_fadvise");
-    };
-    let times = wait::beside(write_back, || {
-        for round in 0..2 * ROUNDS {
-            let on = round % 2 == 0;
-            switch_alone(on);
-            user.obey(if on { Word::Set } else { Word::Clear });
-            user.obey(Word::Filled);
-            // At any time the other thread may drop the page and read it again.
-            user.obey(Word::Forget);
-            assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
-        }
-    });
-    assert!(times >= ROUNDS, "the page was written back {times} times");
-    assert_eq!(stored(&mounted), REST);
-}
-
 fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
@@ -323,4 +300,82 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
         switch(&mut user, on);
     }
     user.kill();
+}
+
+/// The page of the process's word is present but clean: a write to it enters the file system, and
+/// waits for the thaw; no signal ends the wait. `fuse_stalled` has the ends of such processes.
+fn frozen(kind: Kind) -> Beside<Frozen> {
+    let mounted = Mounted::new(kind);
+    Beside::new(
+        EVENT,
+        || user(&mounted),
+        |user| {
+            user.tell(Word::Register);
+            user.tell(Word::Sync);
+            sleeps(user);
+            // An overlay does not pass a freeze on to the file system below.
+            let disk = Mounted {
+                directory: mounts::DISK.into(),
+            };
+            disk.freeze()
+        },
+    )
+}
+
+fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
+    let mut setup = frozen(kind);
+    setup.switch_on();
+    setup.others_carry_on();
+    // The last state counts when the bit can be written again.
+    setup.switch_on();
+    setup.let_go();
+    setup.ends_clear(Word::IsSet, Word::Clear);
+    setup.end();
+}
+
+/// The process waits for as long as the freeze lasts: `sb_start_pagefault()` waits for the thaw
+/// even with `FOLL_NOWAIT`.
+fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
+    let mut setup = frozen(kind);
+    setup.switch_on();
+    // The process faults its page in on its return to user space.
+    setup.user.line.say(Word::IsSet);
+    tasks::wait_state(setup.user.pid, setup.user.pid, 'D');
+    setup.others_carry_on();
+    setup.switch_on();
+    setup.let_go();
+    setup.user.line.hear(Word::IsSet);
+    setup.ends_clear(Word::Set, Word::Clear);
+    setup.end();
+}
+
+/// The module faults the page in for writing, which dirties it. A stall before the bit is written
+/// lets the page be written back.
+fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
+    let mounted = Mounted::new(kind);
+    let user = User::new(&mounted);
+    let _event = Event::new(TEXT);
+    let top = TraceInstance::top();
+    let mut cpus = os::cpus().into_iter().cycle();
+    top.enable(EVENT);
+    user.obey(Word::Fill);
+    stall::retry_round(|| {
+        let cpu = cpus.next();
+        let was_in_time = thread::scope(|scope| {
+            let registering = Waiting::new(scope, || {
+                // A stalled task keeps its CPU busy, and with PREEMPT_RT the interrupt threads of
+                // devices on that CPU. So each round uses another CPU.
+                cpu.into_iter().for_each(os::run_on);
+                user.obey(Word::Register);
+            });
+            let stalled = registering.stalled_at_return("pin_user_pages_remote", 1);
+            user.obey(Word::Sync);
+            stalled.is_not_over()
+        });
+        user.obey(Word::Forget);
+        assert_eq!(stored(&mounted), REST | 1, "in the file");
+        user.obey(Word::Unregister);
+        was_in_time
+    });
+    top.disable(EVENT);
 }
