@@ -46,8 +46,6 @@ mod nodes;
 mod page_kinds;
 mod pages;
 mod perf;
-mod perf_kinds;
-mod perf_large;
 mod poll;
 mod processes;
 mod registrations;
@@ -115,8 +113,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         retries::TESTS,
         restricted::TESTS,
         perf::TESTS,
-        perf_kinds::TESTS,
-        perf_large::TESTS,
         kept_numbers::TESTS,
         large_samples::TESTS,
         signals::TESTS,

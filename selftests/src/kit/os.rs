@@ -292,6 +292,15 @@ pub fn cpus() -> Vec<usize> {
         .collect()
 }
 
+/// The first and the last of these CPUs, which are two.
+#[track_caller]
+pub fn first_and_last_cpu() -> (usize, usize) {
+    let cpus = cpus();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    assert_ne!(first, last, "the test needs two processors");
+    (first, last)
+}
+
 /// Makes a file in memory with `length` bytes of zeros.
 pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
