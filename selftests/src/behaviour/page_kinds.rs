@@ -17,7 +17,7 @@ use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{machine, os, tasks};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("page_kinds":
@@ -25,7 +25,6 @@ tests!("page_kinds":
     a_page_shared_until_written_is_never_written_through,
     memory_shared_by_fork_has_one_bit_for_both,
     a_file_in_memory_shows_the_bits_of_two_processes,
-    the_programs_own_data_is_written,
     a_page_given_back_keeps_its_bit.swapping(),
     pages_given_back_while_they_are_written_keep_their_bits.swapping(),
     pages_given_back_while_they_are_registered_keep_their_bits.swapping(),
@@ -172,36 +171,6 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
     toggle(1 << 30);
     two.line.say(Word::End);
     two.join();
-}
-
-/// What most programs register: a variable on a private page of the program's file.
-static VARIABLE: AtomicU32 = AtomicU32::new(0xf0);
-
-fn the_programs_own_data_is_written() {
-    let data = Data::open();
-    data.register_text("st_kind_data u32 a", VARIABLE.as_ptr() as u64, 0)
-        .unwrap();
-    let wait = |on: bool| {
-        wait::until("the variable's bit to follow", || {
-            VARIABLE.load(Ordering::Relaxed) == 0xf0 | u32::from(on)
-        });
-    };
-    let mut child = child::fork(|line| {
-        for on in [true, false, true, false] {
-            wait(on);
-            line.say(Word::Seen);
-        }
-    });
-    let top = TraceInstance::top();
-    for on in [true, false, true, false] {
-        match on {
-            true => top.enable("st_kind_data"),
-            false => top.disable("st_kind_data"),
-        }
-        wait(on);
-        child.line.hear(Word::Seen);
-    }
-    child.join();
 }
 
 fn a_page_given_back_keeps_its_bit() {

@@ -29,7 +29,6 @@ tests!("pages":
     many_dropped_pages_all_get_their_bits,
     a_process_busy_with_its_mappings_gets_its_bit,
     a_process_that_changes_its_mappings_is_not_waited_for.skip_if(stall::lacks_probes),
-    a_protected_page_waits_for_the_next_change,
     unregistering_clears_a_dropped_page_of_a_file,
 );
 
@@ -262,20 +261,6 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
     });
     user.line.say(Word::End);
     user.join();
-}
-
-fn a_protected_page_waits_for_the_next_change() {
-    let event = Event::new("st_page_none u32 a");
-    let neighbour = Mapping::new(1);
-    event.add_bit(neighbour.address(), 0);
-    let other_is = |on| wait::until("the other bit", || neighbour.get(0) == on);
-    event.page.protect(libc::PROT_NONE);
-    switch_promptly(&event, true);
-    other_is(1);
-    event.switch(false);
-    other_is(0);
-    event.page.protect(READ_WRITE);
-    event.toggle();
 }
 
 fn unregistering_clears_a_dropped_page_of_a_file() {

@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::process::{self, Command, Stdio};
+use std::process::{self, Command};
 use std::thread;
 
 tests!("registrations":
@@ -35,7 +34,6 @@ tests!("registrations":
     of_several_processes_each_together,
     of_processes_that_share_memory_names_one,
     a_child_has_its_own,
-    ends_with_exec_and_exit,
     a_command_name_is_one_word,
     a_reader_in_a_pid_namespace,
     a_process_that_comes_meanwhile_is_listed_whole_or_not,
@@ -418,27 +416,6 @@ fn a_child_has_its_own() {
     assert_eq!(listing(), [mine("set")]);
     event.switch(false);
     end(child);
-}
-
-fn ends_with_exec_and_exit() {
-    for by_exec in [false, true] {
-        let mut child = child::fork_until(Word::Registered, |line| {
-            let event = Event::new("st_regs_ends u32 a");
-            line.ask(Word::Registered, Word::Exec);
-            drop(event.data);
-            let mut sleep = Command::new("sleep");
-            panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
-        });
-        assert_eq!(listing().len(), 1);
-        if by_exec {
-            child.line.say(Word::Exec);
-            wait_gone("st_regs_ends");
-            assert_eq!(listing(), [""; 0]);
-        }
-        child.kill();
-        wait_gone("st_regs_ends");
-        assert_eq!(listing(), [""; 0]);
-    }
 }
 
 fn a_command_name_is_one_word() {
