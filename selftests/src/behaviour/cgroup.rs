@@ -27,7 +27,6 @@ use std::thread;
 
 tests!("cgroup":
     registrations_are_charged.needs_path(PATH),
-    events_are_charged.needs_path(PATH),
     files_that_are_waited_for_are_charged.needs_path(PATH).limit(300),
     events_of_100_fields_are_charged.needs_path(PATH),
     a_set_that_is_copied_is_charged_to_the_process_that_changes_it.needs_path(PATH),
@@ -175,32 +174,6 @@ fn registrations_are_charged() {
     charge_goes(&group, before, bits * 10);
     register_bits(&event.data, "st_cgroup_bits u32 a", &event.page, 1);
     toggle(&event, &mut []);
-}
-
-fn events_are_charged() {
-    const EVENTS: usize = 2000;
-    let group = Cgroup::new("st_cgroup_events");
-    let mut child = group.fork_to(|line| {
-        let data = Data::open();
-        let page = Mapping::kept(2);
-        line.follow(Word::Register, || {
-            for event in 0..EVENTS {
-                let text = format!("st_cgroup_event{event} u32 a; u64 b");
-                let address = page.address() + 4 * event as u64;
-                data.register_text(&text, address, 0).unwrap();
-            }
-        });
-        line.wait_for_kill();
-    });
-    let before = group.slab();
-    child.tell(Word::Register);
-    let events = EVENTS as i64;
-    let grown = || group.slab() - before;
-    wait::until("the group to be charged", || grown() >= events * 500);
-    println!("  # {} bytes of the group for an event", grown() / events);
-    assert!(grown() < events * 8000, "{} bytes", grown());
-    child.kill();
-    charge_goes(&group, before, events * 100);
 }
 
 /// Memory of an open file is charged to its process until the file is closed. Polling takes none.

@@ -29,7 +29,6 @@ tests!("io_uring":
     splicing_to_the_file_is_einval,
     a_passed_file_keeps_its_indices,
     a_file_that_is_being_passed_keeps_its_events,
-    a_passed_file_outlives_its_sender,
     a_file_kept_at_exec_keeps_its_indices,
     the_module_stays_while_a_ring_holds_its_file.of_loading().needs_path(PATH),
 );
@@ -261,24 +260,6 @@ fn a_file_that_is_being_passed_keeps_its_events() {
     stays("st_pass_queue");
     drop((here, there));
     wait_gone("st_pass_queue");
-}
-
-fn a_passed_file_outlives_its_sender() {
-    let (here, there) = UnixStream::pair().unwrap();
-    let sender = child::fork_until(Word::Sent, |line| {
-        let event = Event::new("st_pass_killed u32 a");
-        send_file(&here, &event.data.file);
-        line.say(Word::Sent);
-        line.wait_for_kill();
-    });
-    sender.kill();
-    let received = write_by_a_received_file(&there, "st_pass_killed");
-    stays("st_pass_killed");
-    let page = Mapping::kept(1);
-    let again = received.register_text("st_pass_killed u32 a", page.address(), 0);
-    assert_eq!(again, Ok(0));
-    drop(received);
-    stays("st_pass_killed");
 }
 
 /// The executed program has the file, and none of the registrations.

@@ -9,7 +9,6 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::poll::{
@@ -54,7 +53,6 @@ tests!("poll":
     what_is_reported_to_one_descriptor_is_reported_to_all,
     a_child_that_sleeps_is_woken,
     a_passed_file_is_waited_for,
-    events_of_groups_are_waited_for,
     an_unregistered_bit_does_not_end_it,
     a_polled_file_lets_its_events_go,
     a_file_that_is_closed_leaves_its_set,
@@ -595,21 +593,6 @@ fn a_passed_file_is_waited_for() {
     receiver.line.say(Word::Closed);
     receiver.join();
     wait_gone("st_poll");
-}
-
-fn events_of_groups_are_waited_for() {
-    let group = Group::new("st_poll_group");
-    let of_group = Event::new_in(&group, "st_poll u32 a");
-    let of_first = polled("st_poll u32 a");
-    assert!(!has_changed(&of_group.data.file));
-    of_group.switch(true);
-    assert!(!has_changed(&of_first.data.file));
-    assert!(has_changed(&of_group.data.file));
-    of_group.switch(false);
-    wait_for_change(&of_group.data.file);
-    assert_eq!(group.remove(), Err(Errno::EBUSY));
-    of_group.end();
-    group.remove_when_idle();
 }
 
 /// The index stays, and so does the event, as long as the file is open.

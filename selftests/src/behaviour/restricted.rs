@@ -4,102 +4,25 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child::{self, Line, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::obey;
 use crate::kit::memory::Mapping;
-use crate::kit::restriction::{become_root_of_a_namespace, forbid_calls_on, Forbidden};
+use crate::kit::restriction::{be_killed_by_calls_on, become_root_of_a_namespace};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, tasks, wait};
 use std::sync::mpsc;
 use std::thread;
 
 tests!("restricted":
-    a_filter_gives_its_errno_and_the_bit_goes_on.needs_path(SECCOMP),
-    a_process_killed_by_a_filter_leaves_nothing.needs_path(SECCOMP),
     a_thread_killed_by_a_filter_leaves_all_registered.needs_path(SECCOMP),
     root_of_a_namespace_makes_nothing_stay.needs_path(USER_NAMESPACES),
 );
 
 const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";
 const USER_NAMESPACES: &str = "/proc/self/ns/user";
-
-fn a_filter_gives_its_errno_and_the_bit_goes_on() {
-    let mut child = child::fork(|line| {
-        let event = Event::new("st_filter_errno u32 a");
-        forbid_calls_on(&event.data.file, Forbidden::Fails(Errno::EACCES));
-        let calls = || {
-            let address = event.page.address() + 64;
-            let text = "st_filter_errno u32 a";
-            let index = event.index.to_ne_bytes();
-            [
-                event.write(&[1; 4]).map(drop),
-                event.data.writev(&[&index, &[1; 4]]).map(drop),
-                event.data.register_text(text, address, 0).map(drop),
-                event.unregister(),
-                event.data.delete(&event.name),
-            ]
-        };
-        assert_eq!(calls(), [Err(Errno::EACCES); 5]);
-        line.say(Word::Filtered);
-        loop {
-            let word = line.listen();
-            match word {
-                Word::End => return,
-                word => obey(word, &event),
-            }
-            assert_eq!(calls(), [Err(Errno::EACCES); 5]);
-            line.say(word);
-        }
-    });
-    child.line.hear(Word::Filtered);
-    let tracer = TraceInstance::instance("st_filter_errno");
-    for _ in 0..3 {
-        for word in [Word::Set, Word::Drop, Word::Clear] {
-            match word {
-                Word::Set => tracer.enable("st_filter_errno"),
-                Word::Clear => tracer.disable("st_filter_errno"),
-                _ => {}
-            }
-            child.tell(word);
-        }
-    }
-    child.line.say(Word::End);
-    child.join();
-    let recorded = tracer.lines("st_filter_errno");
-    assert_eq!(recorded, [""; 0], "written in spite of the filter");
-    wait_gone("st_filter_errno");
-}
-
-fn a_process_killed_by_a_filter_leaves_nothing() {
-    const NAME: &str = "st_filter_killed";
-    for attached in [false, true] {
-        let mut child = child::fork(|line| {
-            let event = Event::new(&format!("{NAME} u32 a"));
-            // A second process has the same registrations.
-            let other = child::fork(Line::wait_for_kill);
-            forbid_calls_on(&event.data.file, Forbidden::KillsProcess);
-            line.say(Word::Registered);
-            line.hear(Word::GoOn);
-            let _ = event.unregister();
-            drop(other);
-        });
-        child.line.hear(Word::Registered);
-        if attached {
-            TraceInstance::top().enable(NAME);
-        }
-        child.line.say(Word::GoOn);
-        let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
-        assert_eq!(status & 0x7f, libc::SIGSYS, "wait status {status:#x}");
-        std::mem::forget(child);
-        if attached {
-            TraceInstance::top().disable(NAME);
-        }
-        wait_gone(NAME);
-    }
-}
 
 fn a_thread_killed_by_a_filter_leaves_all_registered() {
     let mut child = child::fork(|line| {
@@ -108,7 +31,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
         // Never joined: a killed thread leaves no result.
         let thread = thread::spawn(move || {
             to.send(os::thread_id()).unwrap();
-            forbid_calls_on(&event.data.file, Forbidden::KillsThread);
+            be_killed_by_calls_on(&event.data.file);
             let _ = event.unregister();
             unreachable!("the call returned");
         });

@@ -138,7 +138,7 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
     send_file(&mine, &data.file);
     let before = cgroup.slab();
     child.tell(Word::Register);
-    // As for events of the first group: see `cgroup::events_are_charged`.
+    // As for events of the first group: see `cgroup::events_of_100_fields_are_charged`.
     let least = 500 * EVENTS as i64;
     wait::until("its cgroup to be charged", || {
         cgroup.slab() - before >= least
