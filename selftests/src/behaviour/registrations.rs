@@ -449,25 +449,12 @@ fn a_reader_in_a_pid_namespace() {
     assert_eq!(got, format!("{HEADER}{want}\n"));
 }
 
-/// Checks the form of each line. Returns how many are of this event and process.
-#[track_caller]
-fn count(event: &str, pid: i32) -> usize {
-    let is_its = |line: &String| {
-        let words: Vec<_> = line.split(' ').collect();
-        assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
-        assert!(words[0].starts_with("st_regs_"), "{line:?}");
-        assert!(words[3].starts_with("0x"), "{line:?}");
-        assert!(words[4].ends_with("/32"), "{line:?}");
-        assert!(["set", "clear", "?"].contains(&words[5]), "{line:?}");
-        let its: i32 = words[1].parse().unwrap();
-        words[0] == event && its == pid
-    };
-    listing().iter().filter(|line| is_its(line)).count()
-}
-
 fn is_correct_while_processes_come_and_go() {
     let event = Event::new("st_regs_stays u32 a");
-    let pid = process::id() as i32;
+    let own = |event: &str| {
+        let start = format!("{event} {} ", process::id());
+        lines_with(&listing(), &start).len()
+    };
     let toggler = toggler(&event.name);
     // Processes that begin and end all the time, each with something registered.
     let others = [(); 3].map(|()| {
@@ -481,22 +468,24 @@ fn is_correct_while_processes_come_and_go() {
     });
     let mut seen = 0;
     wait::until("others to have been listed often", || {
-        assert_eq!(count("st_regs_stays", pid), 1);
+        assert_eq!(own("st_regs_stays"), 1);
         seen += lines_with(&listing(), "st_regs_goes ").len();
         seen > 300
     });
-    let more = Event::new("st_regs_more u32 a");
     // One thread reads all the time while another one registers and unregisters.
+    let more = Event::new("st_regs_more u32 a");
     let address = more.page.address();
-    let read = || assert_eq!(count("st_regs_stays", 0), 0);
-    wait::beside(read, || {
-        for bit in 1..32 {
-            more.add_bit(address, bit);
-            assert_eq!(count("st_regs_more", pid), 2);
-            more.data.unregister_bit(address, bit).unwrap();
-            assert_eq!(count("st_regs_more", pid), 1);
-        }
-    });
+    wait::beside(
+        || drop(listing()),
+        || {
+            for bit in 1..32 {
+                more.add_bit(address, bit);
+                assert_eq!(own("st_regs_more"), 2);
+                more.data.unregister_bit(address, bit).unwrap();
+                assert_eq!(own("st_regs_more"), 1);
+            }
+        },
+    );
     others.map(Child::kill);
     toggler.kill();
     event.toggle();
