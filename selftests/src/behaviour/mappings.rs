@@ -31,7 +31,6 @@ tests!("mappings":
     a_locked_page_that_was_never_touched_is_brought_in,
     secret_memory_cannot_register.needs_path(SECRET),
     secret_memory_in_place_of_the_word_is_left_alone.needs_path(SECRET),
-    a_page_of_perf_cannot_register.skip_if(os::is_of_6_12),
     a_page_that_cannot_be_had_is_brought_in_a_few_times.skip_if(lacks_such_pages),
     a_page_of_perf_in_place_of_the_word_is_left_alone.skip_if(os::is_of_6_12),
     a_buffer_of_perf_that_comes_and_goes_holds_up_nothing.limit(200),
@@ -55,21 +54,17 @@ const SECRET: &str = "/sys/module/secretmem/parameters/enable";
 const GUARD: i32 = 102;
 const NO_GUARD: i32 = 103;
 
-/// A toggle that does not wait takes a few milliseconds.
-fn limit() -> Duration {
-    Duration::from_secs(2) * machine::slowness()
-}
-
 /// The other bits of the word.
 const REST: u32 = 0x5a5a_5a50;
 
-/// Switches the event: the change does not wait for memory.
+/// Switches the event: the change does not wait for memory, and takes a few milliseconds.
 #[track_caller]
 fn switch(event: &Event, on: bool) {
     let start = Instant::now();
     event.switch(on);
     let took = start.elapsed();
-    assert!(took < limit(), "a change of the event took {took:?}");
+    let limit = Duration::from_secs(2) * machine::slowness();
+    assert!(took < limit, "a change of the event took {took:?}");
 }
 
 /// Switches the event several times, at last on. The bit cannot be written, and each repair is
@@ -219,20 +214,6 @@ fn secret_memory_in_place_of_the_word_is_left_alone() {
     assert_eq!(event.unregister(), Ok(()));
     assert_eq!(event.page.get(0), REST);
     is_forgotten(&event, &event.page);
-}
-
-fn a_page_of_perf_cannot_register() {
-    let perf = Perf::of_nothing();
-    let page = Mapping::kept(1);
-    for protection in [READ_WRITE, READ] {
-        perf.cover(&page, protection);
-        let before = page.get(0);
-        let data = Data::open();
-        let result = data.register_text("st_map_perf u32 a", page.address(), 0);
-        assert_eq!(result, Err(Errno::EFAULT));
-        assert_eq!(page.get(0), before);
-    }
-    wait_gone("st_map_perf");
 }
 
 fn lacks_such_pages() -> Option<String> {
