@@ -358,7 +358,7 @@ fn registering_without_end_harms_no_other() {
         let status = child.wait();
         // Either a call failed, or the OOM killer ended the child.
         assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
-        let registered = count.word(0).load(Ordering::Relaxed);
+        let registered = count.get(0);
         let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
         let what = format!("on new files: {on_new_files}, {how} after {registered} registrations");
         println!("  # {what}");

@@ -8,7 +8,7 @@ use crate::kit::abi::{location, Data};
 use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, READ_WRITE};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{event_exists, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
@@ -57,37 +57,33 @@ fn writes(by: By, is_held: bool) {
         true => ring.write_held(how, length),
         false => ring.write(&event.data.file, how, length),
     };
+    let index = event.index.to_ne_bytes();
+    // A location behind the end.
+    let beyond = [&index[..], &[0; 4], &location(9, 1), b"\0"].concat();
     for how in HOWS {
         for payload in payloads() {
-            let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+            let record = [&index[..], &payload].concat();
             ring.page.put(0, &record);
             assert_eq!(write(how, record.len()), Ok(record.len()), "{by:?} {how:?}");
-            let recorded = traced.recorded(payload.len());
-            assert_eq!(recorded, [payload.clone()], "{by:?} {how:?}");
+            assert_eq!(traced.recorded(payload.len()), [payload], "{by:?} {how:?}");
         }
-        let too_short = [
-            (0, Errno::EFAULT),
-            (3, Errno::EFAULT),
-            (4, Errno::EINVAL),
-            (11, Errno::EINVAL),
-        ];
-        for (length, error) in too_short {
+        for (record, length, error) in [
+            (&index[..], 0, Errno::EFAULT),
+            (&index, 3, Errno::EFAULT),
+            (&index, 4, Errno::EINVAL),
+            (&index, 11, Errno::EINVAL),
+            (&1000u32.to_ne_bytes(), 12, Errno::ENOENT),
+            (&beyond, beyond.len(), Errno::EFAULT),
+        ] {
+            ring.page.put(0, record);
             let case = format!("{by:?} {how:?} of {length} bytes");
             assert_eq!(write(how, length), Err(error), "{case}");
         }
-        ring.page.put(0, &1000u32.to_ne_bytes());
-        assert_eq!(write(how, 12), Err(Errno::ENOENT), "{by:?} {how:?}");
-        // A location behind the end.
-        let index = event.index.to_ne_bytes();
-        let beyond = [&index[..], &[0; 4], &location(9, 1), b"\0"].concat();
-        ring.page.put(0, &beyond);
-        let written = write(how, beyond.len());
-        assert_eq!(written, Err(Errno::EFAULT), "{by:?} {how:?}");
     }
     assert!(traced.recorded(11).is_empty(), "{by:?}");
     traced.tracer.disable(&event.name);
     event.wait_clear();
-    ring.page.put(0, &event.index.to_ne_bytes());
+    ring.page.put(0, &index);
     for how in HOWS {
         assert_eq!(write(how, 12), Err(Errno::EBADF), "{by:?} {how:?}");
     }
@@ -95,7 +91,7 @@ fn writes(by: By, is_held: bool) {
     traced.tracer.enable(&event.name);
     ring.page.protect(libc::PROT_NONE);
     assert_eq!(write(How::Write, 15), Err(Errno::EFAULT), "{by:?}");
-    ring.page.protect(crate::kit::memory::READ_WRITE);
+    ring.page.protect(READ_WRITE);
     // From here on the event is kept by the file alone, and goes with the ring.
     assert_eq!(event.unregister(), Ok(()));
     traced.only_this_is_recorded(&payloads()[0]);

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays_due, Event};
 use crate::kit::fork_tree::{end, fork, tell};
@@ -254,6 +254,16 @@ fn event_on(device: &Device, text: &str) -> Event {
     Event::in_memory(text, Mapping::of_shared(&file.expect("open a device"), 1))
 }
 
+/// In a child: drops the page of its bit, and looks at the bit, for each of two changes.
+fn drop_and_look(line: &mut Line, own: &Event, look: impl Fn(&mut Line, bool)) {
+    for on in [true, false] {
+        own.page.discard();
+        line.say(Word::Dropped);
+        look(line, on);
+        line.say(Word::Seen);
+    }
+}
+
 /// The first thread sleeps all the time.
 fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let device = Device::new();
@@ -261,14 +271,11 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_thread u32 a");
         let other = || {
-            for on in [true, false] {
-                own.page.discard();
-                line.say(Word::Dropped);
+            drop_and_look(line, &own, |_, on| {
                 // Without a read of the word, which would fault the page in.
                 swap::wait_brought_back(&own.page);
                 assert_eq!(own.bit(), on, "the bit");
-                line.say(Word::Seen);
-            }
+            });
         };
         thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
     });
@@ -308,12 +315,9 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_first u32 a");
         without_the_first_thread(|| {
-            for on in [true, false] {
-                own.page.discard();
-                line.say(Word::Dropped);
+            drop_and_look(line, &own, |_, on| {
                 wait::until("the bit", || own.bit() == on);
-                line.say(Word::Seen);
-            }
+            });
         });
     });
     switch_when_dropped(&mut child, &event, || ());
@@ -342,13 +346,11 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let event = Event::new("st_kind_device u32 a");
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_device u32 a");
-        for on in [true, false] {
-            own.page.discard();
-            line.ask(Word::Dropped, Word::Look);
+        drop_and_look(line, &own, |line, on| {
+            line.hear(Word::Look);
             // Written by the task work of this thread, before it returned from its sleep.
             assert_eq!(own.bit(), on, "the bit");
-            line.say(Word::Seen);
-        }
+        });
     });
     for on in [true, false] {
         child.line.hear(Word::Dropped);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! perf attached: the record in a sample, and perf events of special kinds: those that send a signal,
-//! watch a control group, end at exec, overwrite their ring, or are inherited.
+//! perf attached: the record in a sample, and perf events that send a signal, watch a control group,
+//! end at exec, overwrite their ring, or are inherited.
 
 use crate::harness::tests;
 use crate::kit::abi::location;
@@ -67,6 +67,11 @@ fn trap(flags: u32) -> Trap {
     }
 }
 
+/// Calls `run` in another thread, and waits for its end.
+fn in_a_thread(run: impl FnOnce() + Send) {
+    thread::scope(|scope| scope.spawn(run).join().unwrap());
+}
+
 fn a_signal_comes_with_each_record() {
     trap::catch();
     let event = Event::new("st_pk_trap u32 a");
@@ -82,7 +87,7 @@ fn a_signal_comes_with_each_record() {
     }
     // No signal to a thread that is not watched, or for a write without a record.
     let (before, counted) = (trap::caught(), perf.count());
-    thread::scope(|scope| scope.spawn(|| write(&event, [1])).join().unwrap());
+    in_a_thread(|| write(&event, [1]));
     assert_eq!(event.write(&[0; 3]), Err(Errno::EINVAL));
     assert_eq!(
         event.write(&bytes(MAX_PAYLOAD + 1)),
@@ -184,12 +189,7 @@ fn an_event_of_a_control_group() {
         }
         write_by(&mut child, count);
         // Meanwhile this process, which is outside the group, writes as well.
-        thread::scope(|scope| {
-            scope
-                .spawn(|| write_everywhere(&event, &cpus, 2))
-                .join()
-                .unwrap()
-        });
+        in_a_thread(|| write_everywhere(&event, &cpus, 2));
         recorded += more;
         for (perf, cpu) in perfs.iter_mut().zip(&cpus) {
             let want = vec![(*cpu as u32).to_ne_bytes(); more as usize];
@@ -328,12 +328,7 @@ fn an_event_that_is_inherited() {
     });
     write_by(&mut child, 2);
     child.tell(Word::Fork);
-    thread::scope(|scope| {
-        scope
-            .spawn(|| write_everywhere(&event, &cpus, 4))
-            .join()
-            .unwrap()
-    });
+    in_a_thread(|| write_everywhere(&event, &cpus, 4));
 
     let of_each = 1 + 2 + 3 + 4;
     for (perf, &cpu) in perfs.iter_mut().zip(&cpus) {

@@ -9,7 +9,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::transfer::{receive_file, send_file};
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::{os, tasks, wait};
+use crate::kit::{os, tasks};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -54,11 +54,9 @@ fn a_page_of_a_userfaultfd_holds_up_one_write() {
             line.wait_for_kill();
         });
     });
-    let (faults, page) = Userfault::of_child(&mut stuck);
+    let (faults, _) = Userfault::of_child(&mut stuck);
     // The page of the index: without a consumer, nothing else of a record is read.
-    wait::until("the write to wait for its page", || {
-        faults.next_fault() == Some(page)
-    });
+    faults.wait_asked();
     others_write(&event, &mut stuck);
     // A task that waits there can be killed.
     stuck.kill();

@@ -20,7 +20,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process;
-use std::sync::atomic::Ordering;
 
 tests!("unprivileged":
     access_to_data_is_enough_to_register_and_write,
@@ -37,31 +36,24 @@ fn access_to_data_is_enough_to_register_and_write() {
         assert_eq!(made.map_err(Errno::from), Err(Errno::EACCES));
 
         let event = Event::new("st_user_main u32 a; __rel_loc char[] b");
-        let page = &event.page;
-        let multi =
-            event
-                .data
-                .register_flags("st_user_multi u8 a", page.address(), 1, MULTI_FORMAT);
-        assert_eq!(multi, Ok(1));
-        let plain = "st_user_main u32 a; __rel_loc char[] b";
-        let persist = event.data.register_flags(plain, page.address(), 2, PERSIST);
-        assert_eq!(persist, Err(Errno::EPERM));
+        let (data, page) = (&event.data, &event.page);
+        let register = |text, bit, flags| data.register_flags(text, page.address(), bit, flags);
+        assert_eq!(register("st_user_multi u8 a", 1, MULTI_FORMAT), Ok(1));
+        assert_eq!(register(&event.text, 2, PERSIST), Err(Errno::EPERM));
         line.say(Word::Registered);
-        wait::until("both bits to be set", || {
-            page.word(0).load(Ordering::Relaxed) == 3
-        });
+        wait::until("both bits to be set", || page.get(0) == 3);
         let payload = [&7u32.to_ne_bytes()[..], &location(0, 3), b"hi\0"].concat();
         assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-        assert_eq!(event.data.write(1, &[9]), Ok(5));
+        assert_eq!(data.write(1, &[9]), Ok(5));
         // A child inherits the registrations.
         let child = child::fork(|_| {
-            assert_eq!(page.word(0).load(Ordering::Relaxed), 3);
+            assert_eq!(page.get(0), 3);
             assert_eq!(event.write(&payload), Ok(4 + payload.len()));
             event.unregister().unwrap();
         });
         child.join();
         event.unregister().unwrap();
-        assert_eq!(page.word(0).load(Ordering::Relaxed), 2);
+        assert_eq!(page.get(0), 2);
         line.say(Word::Wrote);
         line.wait_for_kill();
     });
@@ -159,13 +151,11 @@ fn get_it_wrong(line: &mut Line) {
     let data = Data::open();
     let page = Mapping::kept(1);
     let text = "st_user_wrong u32 a; __rel_loc char[] b; __data_loc u64[] c";
-    data.register_text(text, page.address(), 0).unwrap();
-    data.register_text("st_user_untraced u32 a", page.address(), 1)
-        .unwrap();
+    let register = |text, address, bit| data.register_text(text, address, bit);
+    register(text, page.address(), 0).unwrap();
+    register("st_user_untraced u32 a", page.address(), 1).unwrap();
     line.say(Word::Registered);
-    wait::until("the tracers to attach", || {
-        page.word(0).load(Ordering::Relaxed) & 1 == 1
-    });
+    wait::until("the tracers to attach", || page.get(0) & 1 == 1);
 
     for round in 0..OFTEN {
         // Bad pointers, and words that cannot be written.
@@ -190,19 +180,15 @@ fn get_it_wrong(line: &mut Line) {
         }
         // One mistake of each kind; `contract` has all of them.
         let bad_text = "st_user_x u32 a\n<0>st_user_x";
-        let got = data.register_text(bad_text, page.address() + 8, 0);
+        let got = register(bad_text, page.address() + 8, 0);
         fails("bad description", "register", got, Errno::EINVAL);
         let record = |b| [[0; 4], b, location(8, 0), *b"data"].concat();
         let got = data.write(0, &record(location(4, 100)));
         fails("bad location", "write", got, Errno::EFAULT);
         let large = [record(location(0, 0)), vec![0; 66_000]].concat();
         fails("too large", "write", data.write(0, &large), Errno::E2BIG);
-        fails(
-            "no consumer",
-            "write",
-            data.write(1, &[0; 12]),
-            Errno::EBADF,
-        );
+        let unwanted = data.write(1, &[0; 12]);
+        fails("no consumer", "write", unwanted, Errno::EBADF);
         // Accepted, though the kernel's check of formats takes these names for syntax.
         for (i, fields) in [
             "u32 a)",
@@ -215,20 +201,18 @@ fn get_it_wrong(line: &mut Line) {
         .enumerate()
         {
             let odd = Data::open();
-            let name = format!("st_user_odd{round}_{i} {fields}; __rel_loc char[] s)");
-            let got = odd.register_text(&name, page.address() + 8, 0);
-            assert_eq!(got, Ok(0), "odd names, {name}");
-            let got = odd.unregister_bit(page.address() + 8, 0);
-            assert_eq!(got, Ok(()), "odd names, {name}");
+            let text = format!("st_user_odd{round}_{i} {fields}; __rel_loc char[] s)");
+            let got = odd.register_text(&text, page.address() + 8, 0);
+            assert_eq!(got, Ok(0), "{text}");
+            assert_eq!(odd.unregister_bit(page.address() + 8, 0), Ok(()), "{text}");
         }
     }
 
     // Memory that is absent or protected when the bit changes.
     let mut pages: Vec<_> = (0..OFTEN).map(|_| Mapping::kept(1)).collect();
     for page in &pages {
-        page.word(0).store(0, Ordering::Relaxed);
-        data.register_text("st_user_untraced u32 a", page.address(), 3)
-            .unwrap();
+        page.set(0, 0);
+        register("st_user_untraced u32 a", page.address(), 3).unwrap();
     }
     for (i, page) in pages.iter_mut().enumerate() {
         match i % 4 {
@@ -262,11 +246,7 @@ fn better_than_c_10_no_error_is_logged() {
     user.line.say(Word::Toggled);
     user.join();
     let records = tracer.take_records(tracefs::event_id(name));
-    assert_eq!(
-        records.len(),
-        0,
-        "nothing was right, so nothing is recorded"
-    );
+    assert_eq!(records.len(), 0, "recorded, though nothing was right");
     drop(perfs);
     tracer.disable(name);
     wait_gone(name);
