@@ -9,7 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
-use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::profile::{missed, refused};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -25,7 +25,6 @@ tests!("better_than_c_2_accounting":
     a_buffer_that_is_off_misses,
     each_instance_misses_for_itself,
     what_is_too_large_for_ftrace_alone_is_missed_there,
-    perf_that_watches_elsewhere_misses_nothing.skip_if(tracefs::lacks_long_records),
     a_write_that_fails_is_not_missed,
     what_was_not_asked_for_is_not_missed,
     both_overloaded_have_or_miss_every_record.limit(300).skip_if(tracefs::lacks_long_records),
@@ -133,33 +132,6 @@ fn what_is_too_large_for_ftrace_alone_is_missed_there() {
 /// The length of a payload that is too large for any perf sample.
 const TOO_LARGE: usize = 66_000;
 
-/// An event with a trace instance that takes records too large for perf.
-fn with_large_records(text: &str) -> Traced {
-    let event = Event::new(text);
-    let tracer = TraceInstance::instance(&event.name);
-    tracer.control("buffer_subbuf_size_kb", "128");
-    tracer.enable(&event.name);
-    event.wait_set();
-    Traced { event, tracer }
-}
-
-fn perf_that_watches_elsewhere_misses_nothing() {
-    let traced = with_large_records("st_acc_else u32 a");
-    let (first, last) = os::first_and_last_cpu();
-    let perf = Perf::sample(traced.event.id(), ALL_PROCESSES, first as i32, 4);
-    os::run_on(last);
-    for length in [4, TOO_LARGE] {
-        assert_eq!(traced.event.write(&vec![1; length]), Ok(4 + length));
-    }
-    assert_eq!(missed("st_acc_else"), (0, 0));
-    os::run_on(first);
-    let written = traced.event.write(&[1; TOO_LARGE]);
-    assert_eq!(written, Ok(4 + TOO_LARGE));
-    assert_eq!(missed("st_acc_else"), (0, 1));
-    assert_eq!(perf.count(), 0);
-    traced.tracer.disable("st_acc_else");
-}
-
 fn a_write_that_fails_is_not_missed() {
     let traced = Traced::new("st_acc_fails u32 a; __rel_loc char[] b");
     let perf = Perf::open(traced.event.id(), SELF, ANY_CPU).unwrap();
@@ -239,10 +211,13 @@ fn write_on_each_cpu(event: &Event) -> u64 {
 }
 
 fn both_overloaded_have_or_miss_every_record() {
-    let traced = with_large_records("st_acc_both u32 a; u32 b; u64 c");
-    let Traced { event, tracer } = &traced;
+    let event = &Event::new("st_acc_both u32 a; u32 b; u64 c");
+    let tracer = TraceInstance::instance(&event.name);
+    tracer.control("buffer_subbuf_size_kb", "128");
     tracer.control("options/overwrite", "0");
     tracer.control("buffer_size_kb", "64");
+    tracer.enable(&event.name);
+    event.wait_set();
     let id = event.id();
     let recorded = || tracer.take_records(id).len() as u64;
     let mut perfs = Perf::sample_everywhere(id, 1);
