@@ -477,18 +477,6 @@ pub fn count_at(signal: i32, flags: i32) {
     check(ret.into()).expect("sigaction");
 }
 
-/// Blocks or unblocks a signal for the calling thread.
-pub fn set_blocked(signal: i32, blocked: bool) {
-    let how = [libc::SIG_UNBLOCK, libc::SIG_BLOCK][usize::from(blocked)];
-    // SAFETY: A set of signals is plain data, for which zero is valid.
-    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: The set is ours.
-    unsafe { libc::sigaddset(&mut signals, signal) };
-    // SAFETY: The kernel reads the set, and writes none.
-    let error = unsafe { libc::pthread_sigmask(how, &signals, std::ptr::null_mut()) };
-    assert_eq!(error, 0, "pthread_sigmask");
-}
-
 /// Sends SIGALRM to this process after a time below a second.
 pub fn alarm_in(time: Duration) {
     let once = libc::itimerval {
