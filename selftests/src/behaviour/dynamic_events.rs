@@ -8,14 +8,12 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::group::Group;
-use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::status::Status;
 use crate::kit::tracefs;
 
 tests!("dynamic_events":
     lines_longer_than_511_bytes_are_einval,
-    the_size_of_a_struct_is_a_number,
     a_line_that_makes_an_event_needs_the_capability,
     what_is_referred_to_is_busy_before_it_is_persistent,
 );
@@ -74,25 +72,5 @@ fn lines_longer_than_511_bytes_are_einval() {
     assert_eq!(dynamic::run(&spaced(longest)), Ok(()));
     assert_eq!(Data::open().delete(longest), Ok(()));
     assert_eq!(dynamic::run(&spaced(longer)), Err(Errno::EINVAL));
-    assert_eq!(Status::now().active, 0);
-}
-
-fn the_size_of_a_struct_is_a_number() {
-    // However it was spelled, it is listed in decimal, and deleted as it is listed.
-    for size in ["8", "08", "+8"] {
-        dynamic::run(&format!("u:st_dyn_size struct t a {size}")).unwrap();
-        assert_eq!(dynamic::user_lines(), ["u:st_dyn_size struct t a 8"]);
-        for other in ["8", "08", "008"] {
-            let data = Data::open();
-            let page = Mapping::new(1);
-            let text = format!("st_dyn_size struct t a {other}");
-            data.register_text(&text, page.address(), 0).unwrap();
-            data.unregister_bit(page.address(), 0).unwrap();
-        }
-        for line in ["-:st_dyn_size struct t a 08", "-:st_dyn_size struct t a 9"] {
-            assert_eq!(dynamic::run(line), Err(Errno::ENOENT), "{line}");
-        }
-        dynamic::run("-:st_dyn_size struct t a 8").unwrap();
-    }
     assert_eq!(Status::now().active, 0);
 }
