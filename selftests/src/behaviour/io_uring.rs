@@ -219,8 +219,7 @@ fn a_passed_file_keeps_its_indices() {
     assert_eq!(data.unregister_bit(page.address(), 1), Err(Errno::ENOENT));
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     tracer.disable("st_pass_two");
-    child.line.say(Word::End);
-    child.join();
+    child.finish();
     // The child's registrations have ended with it; the index of the file has not.
     stays("st_pass_two");
     assert_eq!(data.write(1, &[4; 4]), Err(Errno::EBADF));

@@ -336,8 +336,7 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
         wait::until("the bit", || event.bit() == on);
         assert_eq!(event.page.get(64), REST);
     }
-    other.line.say(Word::End);
-    other.join();
+    other.finish();
 }
 
 fn a_hole_in_shared_memory_gets_its_bit() {
@@ -405,8 +404,7 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
         event.toggle();
         child.line.ask(Word::Look, Word::Gone);
         follows(&event);
-        child.line.say(Word::End);
-        child.join();
+        child.finish();
     }
 }
 

@@ -169,8 +169,7 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
     toggle(1 << 30);
     two.line.ask(Word::Drop, Word::Dropped);
     toggle(1 << 30);
-    two.line.say(Word::End);
-    two.join();
+    two.finish();
 }
 
 fn a_page_given_back_keeps_its_bit() {
@@ -329,14 +328,13 @@ fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
     grows_by_nothing(10, machine::rounds(60), |_| {
-        let mut child = child::fork_until(Word::Dropped, |line| {
+        let child = child::fork_until(Word::Dropped, |line| {
             let own = event_on(&device, "st_kind_first u32 a");
             own.page.discard();
             without_the_first_thread(|| line.ask(Word::Dropped, Word::End));
         });
         event.follows(true);
-        child.line.say(Word::End);
-        child.join();
+        child.finish();
         event.follows(false);
     });
 }

@@ -259,8 +259,7 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
         });
         were_held_up == [true; 2]
     });
-    user.line.say(Word::End);
-    user.join();
+    user.finish();
 }
 
 fn unregistering_clears_a_dropped_page_of_a_file() {

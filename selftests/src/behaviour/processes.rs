@@ -120,7 +120,6 @@ fn those_that_are_looked_at_again_leave_nothing() {
     const EVENT: &str = "st_proc_again";
     const CHILDREN: usize = 60;
     let event = Event::new(&format!("{EVENT} u32 a"));
-    let top = TraceInstance::top();
     grows_by_nothing(5, machine::rounds(20), |round| {
         let process = child::fork(|_| {
             os::forget_children();
@@ -130,14 +129,10 @@ fn those_that_are_looked_at_again_leave_nothing() {
                 tasks::vfork(|| 0).expect("vfork");
             }
         });
-        match round % 2 {
-            0 => top.enable(EVENT),
-            _ => top.disable(EVENT),
-        }
+        event.switch(round % 2 == 0);
         process.join();
     });
-    top.disable(EVENT);
-    event.wait_clear();
+    event.follows(false);
 }
 
 /// Each process of a line forks the next one and ends: all of them have had the registration.

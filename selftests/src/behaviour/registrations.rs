@@ -84,11 +84,6 @@ fn sorted() -> Vec<String> {
     lines
 }
 
-fn end(mut child: Child) {
-    child.line.say(Word::End);
-    child.join();
-}
-
 fn the_listing_is_0400_of_root() {
     let file = fs::metadata(REGISTRATIONS).unwrap();
     assert_eq!(format!("{:o}", file.mode() & 0o7777), "400");
@@ -153,8 +148,8 @@ fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
             "{its:?}"
         );
         assert_eq!(listing().len(), 64);
-        end(late);
-        end(first);
+        late.finish();
+        first.finish();
         wait_gone("st_regs_first");
         wait_gone("st_regs_late");
     }
@@ -174,7 +169,7 @@ fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
         lines_with(&lines, "st_regs_next "),
         all_bits("st_regs_next", &next, address)
     );
-    end(next);
+    next.finish();
 }
 
 fn thousands_come_and_go_in_any_order() {
@@ -366,11 +361,11 @@ fn of_several_processes_each_together() {
     assert_eq!(listing(), before);
     let third = children.remove(2);
     let its = lines_of(&third);
-    end(third.1);
+    third.1.finish();
     before.retain(|line| !its.contains(line));
     wait::until("the third to be left out", || listing() == before);
     check(&children);
-    children.into_iter().for_each(|(_, child)| end(child));
+    children.into_iter().for_each(|(_, child)| child.finish());
 }
 
 fn of_processes_that_share_memory_names_one() {
@@ -415,7 +410,7 @@ fn a_child_has_its_own() {
     child.line.ask(Word::Unregister, Word::Unregistered);
     assert_eq!(listing(), [mine("set")]);
     event.switch(false);
-    end(child);
+    child.finish();
 }
 
 fn a_command_name_is_one_word() {

@@ -62,8 +62,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
     assert_eq!(recorded, [[1; 4]]);
     tracer.disable("st_filter_thread");
     [Word::Clear, Word::Unregister].map(&mut tell);
-    child.line.say(Word::End);
-    child.join();
+    child.finish();
     wait_gone("st_filter_thread");
 }
 

@@ -597,6 +597,5 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
     top.enable(name);
     child.line.hear(Word::Unregistered);
     top.disable(name);
-    child.line.say(Word::End);
-    child.join();
+    child.finish();
 }

@@ -216,6 +216,13 @@ impl Child {
         self.line.receive()
     }
 
+    /// Orders the child to end, and waits until it has, without an error.
+    #[track_caller]
+    pub fn finish(mut self) {
+        self.line.say(Word::End);
+        self.join();
+    }
+
     /// Waits for the child to end without an error.
     #[track_caller]
     pub fn join(mut self) {
