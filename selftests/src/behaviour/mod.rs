@@ -19,7 +19,6 @@ mod exec;
 mod faults;
 mod file_systems;
 mod fork;
-mod fork_at_probe;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
@@ -52,13 +51,11 @@ mod registrations;
 mod restricted;
 mod retries;
 mod right_bits;
-mod shared_file;
 mod signals;
 mod symbols;
 #[cfg(target_arch = "aarch64")]
 mod tags;
 mod traced_functions;
-mod truncate;
 mod unprivileged;
 mod userfaultfd;
 mod usual_times;
@@ -93,7 +90,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         large_sets::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
-        fork_at_probe::TESTS,
         at_probe::TESTS,
         faults::calls::TESTS,
         faults::polling::TESTS,
@@ -104,7 +100,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         poll::TESTS,
         ftrace::TESTS,
         in_place::TESTS,
-        shared_file::TESTS,
         instances::TESTS,
         cpus::TESTS,
         nodes::TESTS,
@@ -124,7 +119,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         lifetime::TESTS,
         multi_format::TESTS,
         dynamic_events::TESTS,
-        truncate::TESTS,
         listing::TESTS,
         unprivileged::TESTS,
         hostile_user::TESTS,
