@@ -16,7 +16,6 @@ use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{machine, os, tasks};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -24,7 +23,6 @@ tests!("page_kinds":
     a_copied_page_is_right_on_both_sides,
     a_page_shared_until_written_is_never_written_through,
     memory_shared_by_fork_has_one_bit_for_both,
-    a_file_in_memory_shows_the_bits_of_two_processes,
     a_page_given_back_keeps_its_bit.swapping(),
     pages_given_back_while_they_are_written_keep_their_bits.swapping(),
     pages_given_back_while_they_are_registered_keep_their_bits.swapping(),
@@ -131,45 +129,6 @@ fn memory_shared_by_fork_has_one_bit_for_both() {
     toggle();
     child.kill();
     toggle();
-}
-
-fn a_file_in_memory_shows_the_bits_of_two_processes() {
-    let file = os::memory_file(2 * PAGE as u64);
-    // Each process maps the file itself, and registers a bit of its own in the second page.
-    let [mut one, mut two] = [3, 30].map(|bit| {
-        child::fork_until(Word::Registered, |line| {
-            let data = Data::open();
-            let pages = Mapping::of_shared(&file, 2);
-            let address = pages.address() + PAGE as u64 + 8;
-            data.register_text("st_kind_two u32 a", address, bit)
-                .unwrap();
-            line.ask(Word::Registered, Word::Drop);
-            pages.discard();
-            line.ask(Word::Dropped, Word::End);
-        })
-    });
-    let top = TraceInstance::top();
-    let toggle = |want: u32| {
-        let is = |want: u32| {
-            wait::until("the bits in the file to follow", || {
-                let mut bytes = [0; 4];
-                file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
-                u32::from_ne_bytes(bytes) == want
-            });
-        };
-        top.enable("st_kind_two");
-        is(want);
-        top.disable("st_kind_two");
-        is(0);
-    };
-    toggle((1 << 3) | (1 << 30));
-    one.line.ask(Word::Drop, Word::Dropped);
-    toggle((1 << 3) | (1 << 30));
-    one.kill();
-    toggle(1 << 30);
-    two.line.ask(Word::Drop, Word::Dropped);
-    toggle(1 << 30);
-    two.finish();
 }
 
 fn a_page_given_back_keeps_its_bit() {
