@@ -48,7 +48,6 @@ mod perf;
 mod poll;
 mod processes;
 mod registrations;
-mod restricted;
 mod retries;
 mod right_bits;
 mod signals;
@@ -106,7 +105,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         lockdown::TESTS,
         freezer::TESTS,
         retries::TESTS,
-        restricted::TESTS,
         perf::TESTS,
         kept_numbers::TESTS,
         large_samples::TESTS,

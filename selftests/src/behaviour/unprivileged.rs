@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An unprivileged user with access to the two files, and to nothing else.
+//! An unprivileged user with access to the two files, and to nothing else, and root in a user
+//! namespace of its own.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, Register, MULTI_FORMAT, PERSIST};
@@ -14,7 +15,7 @@ use crate::kit::memory::{Mapping, READ};
 use crate::kit::os;
 use crate::kit::perf::Perf;
 use crate::kit::tracefs::{self, formats_of, TraceInstance};
-use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::unprivileged::{become_root_of_a_namespace, fork_unprivileged, Access};
 use crate::kit::wait;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,6 +27,7 @@ tests!("unprivileged":
     events_belong_to_root_whatever_user_makes_them,
     deleting_asks_for_the_capability_only_where_it_matters.needs_path("/sys/kernel/security"),
     better_than_c_10_no_error_is_logged.limit(300),
+    root_of_a_namespace_makes_nothing_stay.needs_path("/proc/self/ns/user"),
 );
 
 fn access_to_data_is_enough_to_register_and_write() {
@@ -256,4 +258,58 @@ fn better_than_c_10_no_error_is_logged() {
     let about_us = |line: &&String| line.contains("event") || line.contains("st_user");
     assert_eq!(lines.iter().find(about_us), None);
     assert!(lines.len() < 5, "the log: {lines:?}");
+}
+
+const STAYS: &str = "st_namespace_stays";
+
+/// Asserts that nothing persistent can be made or deleted: that requires the capability in the
+/// initial user namespace.
+#[track_caller]
+fn makes_nothing_stay(data: &Data) {
+    let page = Mapping::kept(1);
+    let register = |flags, bit| {
+        let text = "st_namespace u32 a";
+        data.register_flags(text, page.address(), bit, flags)
+            .map(drop)
+    };
+    for flags in [PERSIST, PERSIST | MULTI_FORMAT] {
+        assert_eq!(register(flags, 0), Err(Errno::EPERM), "flags {flags}");
+    }
+    assert_eq!(data.delete(STAYS), Err(Errno::EPERM));
+    // Everything else is allowed.
+    assert_eq!(register(0, 0), Ok(()));
+    assert_eq!(register(MULTI_FORMAT, 1), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 1), Ok(()));
+}
+
+/// Root may open the files, which belong to its user. An ordinary user gets an open one.
+fn root_of_a_namespace_makes_nothing_stay() {
+    for is_unprivileged in [false, true] {
+        println!("  # an unprivileged user: {is_unprivileged}");
+        dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
+        let data = Data::open();
+        let user = child::fork(|_| {
+            if is_unprivileged {
+                os::become_unprivileged();
+            }
+            become_root_of_a_namespace();
+            makes_nothing_stay(&data);
+            if !is_unprivileged {
+                makes_nothing_stay(&Data::open());
+                for line in ["u:st_namespace_made u32 a", "-:st_namespace_stays"] {
+                    assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
+                }
+            }
+        });
+        user.join();
+        drop(data);
+        wait_gone("st_namespace");
+        wait::until("the formats to go", || {
+            tracefs::formats_of("st_namespace").is_empty()
+        });
+        assert!(!tracefs::event_exists("st_namespace_made"));
+        assert!(tracefs::event_exists(STAYS));
+        assert_eq!(Data::open().delete(STAYS), Ok(()));
+    }
 }
