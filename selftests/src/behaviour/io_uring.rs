@@ -3,6 +3,7 @@
 //! Records written by tasks that did not open the file: threads of io_uring, processes to which the
 //! file was passed, and executed programs. None of them waits for another one.
 
+use super::perf::become_shell;
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
 use crate::kit::child::{self, Child, Word};
@@ -14,12 +15,10 @@ use crate::kit::tracefs::{event_exists, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
 use crate::kit::uring::{By, How, Ring, PATH};
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::{module, os, tasks};
-use std::fs::File;
+use crate::kit::{module, os, tasks, wait};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 use std::thread;
 
 const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
@@ -263,46 +262,26 @@ fn a_file_that_is_being_passed_keeps_its_events() {
 /// The executed program has the file, and none of the registrations.
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
-    let (mut output, input) = os::pipe().unwrap();
     let mut parent = child::fork_until(Word::Registered, |line| {
-        let other = Event::new("st_pass_first u32 a");
+        let first = Event::new("st_pass_first u32 a");
         let page = Mapping::kept(1);
-        let data = &other.data;
-        let index = data.register_text("st_pass_exec u32 a", page.address(), 0);
+        let index = first
+            .data
+            .register_text("st_pass_exec u32 a", page.address(), 0);
         assert_eq!(index, Ok(1));
-        os::keep_at_exec(&data.file);
         line.ask(Word::Registered, Word::Exec);
-        let write = format!(
-            "printf '\\001\\000\\000\\000abcd' >&{}; echo written; read word",
-            data.file.as_raw_fd()
-        );
-        use std::os::unix::process::CommandExt;
-        let error = Command::new("bash")
-            .args(["-c", &write])
-            .stdin(input_of_nothing())
-            .stdout(input.try_clone().unwrap())
-            .exec();
-        panic!("exec: {error}");
+        become_shell(&first.data, 1, 1);
     });
     tracer.enable("st_pass_exec");
     parent.line.say(Word::Exec);
-    let mut word = [0; 8];
-    std::io::Read::read_exact(&mut output, &mut word).unwrap();
-    assert_eq!(&word, b"written\n");
-    assert_eq!(tracer.take_payloads("st_pass_exec", 4), [*b"abcd"]);
+    wait::until("the program to write its record", || {
+        tracer.take_payloads("st_pass_exec", 4) == [[9; 4]]
+    });
     tracer.disable("st_pass_exec");
     assert!(event_exists("st_pass_first"));
     parent.kill();
     wait_gone("st_pass_exec");
     wait_gone("st_pass_first");
-}
-
-/// A pipe that stays empty until the process that holds it ends.
-fn input_of_nothing() -> File {
-    let (from, to) = os::pipe().unwrap();
-    os::keep_at_exec(&to);
-    std::mem::forget(to);
-    from
 }
 
 /// Asserts that others can write while a thread of `stuck` waits in a write: its own process, and

@@ -4,7 +4,7 @@
 //! end at exec, overwrite their ring, or are inherited.
 
 use crate::harness::tests;
-use crate::kit::abi::location;
+use crate::kit::abi::{location, Data};
 use crate::kit::cgroup::{self, Cgroup, PATH};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
@@ -183,15 +183,15 @@ const ENDING: Sample = Sample {
     ..Sample::PLAIN
 };
 
-/// Executes a shell that writes `count` records to the event's file, which stays open, and then
-/// sleeps for longer than any test.
-fn become_shell(event: &Event, count: usize) -> ! {
-    let record = [event.index.to_ne_bytes(), [9; 4]].concat();
+/// Executes a shell that writes `count` records of four bytes, each 9, to a file, which stays open,
+/// and then sleeps for longer than any test.
+pub(super) fn become_shell(data: &Data, index: u32, count: usize) -> ! {
+    let record = [index.to_ne_bytes(), [9; 4]].concat();
     let octal = record
         .iter()
         .fold(String::new(), |text, byte| text + &format!("\\{byte:03o}"));
     let script = format!("printf '{octal}' && ").repeat(count) + "exec sleep 10000";
-    let file = event.data.file.try_clone().expect("dup");
+    let file = data.file.try_clone().expect("dup");
     let error = Command::new("sh").args(["-c", &script]).stdout(file).exec();
     panic!("exec: {error}");
 }
@@ -204,7 +204,7 @@ fn an_event_that_is_removed_at_exec() {
         line.follow(Word::Write, || write(&event, [1, 2, 3]));
         assert_eq!(own.count(), 3);
         line.hear(Word::Exec);
-        become_shell(&event, 2);
+        become_shell(&event.data, event.index, 2);
     });
     let mut ending = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, ENDING);
     let mut staying = Perf::sample(event.id(), child.pid, ANY_CPU, 1);

@@ -321,50 +321,45 @@ fn of_a_thread_names_the_process() {
     assert_eq!(listing(), want);
 }
 
-/// Each process has bits of two events, at the same addresses as all others. The order of the
-/// processes is the kernel's choice, and does not change.
+/// The processes have bits of several events, at the same addresses. The order of the processes is
+/// the kernel's choice, and does not change.
 fn of_several_processes_each_together() {
-    const NAMES: [&str; 5] = ["c", "b", "a", "b", "c"];
     let page = Mapping::kept(1);
-    // By ascending addresses; registered in another order.
-    let bits_of = |at: usize| {
-        let event = |number: usize| format!("st_regs_{}", NAMES[number % NAMES.len()]);
-        [(0, at), (8, at + 1), (64, at)]
+    // By ascending addresses.
+    let bits_of = |process: usize| {
+        let event = |number: usize| format!("st_regs_{}", ["c", "b", "a"][number % 3]);
+        [(0, process), (8, process + 1), (64, process)]
             .map(|(offset, number)| (page.address() + offset, event(number)))
     };
-    let mut children: Vec<_> = (0..NAMES.len())
-        .map(|at| {
-            let child = child::fork_until(Word::Registered, |line| {
-                let data = Data::open();
-                for (address, event) in bits_of(at).iter().rev() {
-                    data.register_text(&format!("{event} u32 a"), *address, 0)
-                        .unwrap();
-                }
-                line.ask(Word::Registered, Word::End);
-            });
-            (at, child)
-        })
-        .collect();
-    let lines_of = |(at, child): &(usize, Child)| {
-        bits_of(*at).map(|(address, event)| line(&event, child.pid, &name(), address, 0, "clear"))
+    let fork = |process| {
+        let child = child::fork_until(Word::Registered, |line| {
+            let data = Data::open();
+            for (address, event) in bits_of(process).iter().rev() {
+                data.register_text(&format!("{event} u32 a"), *address, 0)
+                    .unwrap();
+            }
+            line.ask(Word::Registered, Word::End);
+        });
+        (process, child)
     };
-    let check = |children: &[(usize, Child)]| {
-        let mut want: Vec<_> = children.iter().map(lines_of).collect();
-        let got = listing();
-        let mut parts: Vec<_> = got.chunks(3).map(<[String]>::to_vec).collect();
-        want.sort();
-        parts.sort();
-        assert_eq!(parts, want);
-        got
+    let lines_of = |(process, child): &(usize, Child)| {
+        bits_of(*process)
+            .map(|(address, event)| line(&event, child.pid, &name(), address, 0, "clear"))
     };
-    let mut before = check(&children);
-    assert_eq!(listing(), before);
+    let mut children: Vec<_> = (0..5).map(fork).collect();
+    let mut lines = listing();
+    let mut parts: Vec<_> = lines.chunks(3).map(<[String]>::to_vec).collect();
+    let mut want: Vec<_> = children.iter().map(lines_of).collect();
+    parts.sort();
+    want.sort();
+    assert_eq!(parts, want);
+    assert_eq!(listing(), lines);
+
     let third = children.remove(2);
     let its = lines_of(&third);
     third.1.finish();
-    before.retain(|line| !its.contains(line));
-    wait::until("the third to be left out", || listing() == before);
-    check(&children);
+    lines.retain(|line| !its.contains(line));
+    wait::until("the third to be left out", || listing() == lines);
     children.into_iter().for_each(|(_, child)| child.finish());
 }
 
