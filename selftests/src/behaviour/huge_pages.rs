@@ -17,13 +17,6 @@ tests!("huge_pages":
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
-/// A mapping twice as large as a huge page, and the offset of an aligned huge page in it.
-fn room_for_a_huge_page() -> (Mapping, usize) {
-    let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
-    let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
-    (pages, start as usize)
-}
-
 /// Bits of one event, the highest of each word, all over some pages.
 struct Bits<'a> {
     event: Event,
@@ -84,7 +77,10 @@ impl Bits<'_> {
 }
 
 fn a_huge_page_is_written() {
-    let (pages, start) = room_for_a_huge_page();
+    // With an aligned huge page in it.
+    let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
+    let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
+    let start = start as usize;
     pages.advise(libc::MADV_HUGEPAGE).unwrap();
     pages.set(start, 0);
     assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
