@@ -17,7 +17,6 @@ tests!("bpf":
     it_follows_a_location,
     it_decides_record_by_record,
     ftrace_gets_what_it_drops,
-    all_programs_must_agree,
     a_link_runs_it_with_its_cookie,
     a_link_and_a_descriptor_tell_the_events_name,
     reading_past_the_fields_is_refused,
@@ -161,27 +160,6 @@ fn ftrace_gets_what_it_drops() {
     drop(perf);
     assert!(traced.event.bit(), "ftrace still listens");
     traced.only_this_is_recorded(&[5; 4]);
-}
-
-fn all_programs_must_agree() {
-    let event = Event::new("st_bpf_two u32 a");
-    let counters = Counters::new(1);
-    let mut one = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let two = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    event.wait_set();
-    one.attach(&Program::counting(&counters, 1)).unwrap();
-    two.attach(&Program::new(&[&ABOVE_2])).unwrap();
-    for a in 1..=4u32 {
-        assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
-    }
-    assert_eq!(counters.get(0), 4, "one runs whatever the other says");
-    let want: Vec<_> = [3u32, 4].map(u32::to_ne_bytes).to_vec();
-    assert_eq!(one.take_payloads(4), want);
-    assert_eq!((one.count(), two.count()), (2, 2));
-    drop(two);
-    assert_eq!(event.write(&1u32.to_ne_bytes()), Ok(8));
-    assert_eq!(one.take_payloads(4), [1u32.to_ne_bytes()]);
-    assert_eq!(counters.get(0), 5);
 }
 
 fn a_link_runs_it_with_its_cookie() {

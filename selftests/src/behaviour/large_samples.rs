@@ -27,7 +27,6 @@ tests!("large_samples":
     what_else_is_in_a_sample_is_left_room_for,
     what_perf_cannot_take_is_a_miss_beside_ftrace.skip_if(tracefs::lacks_long_records),
     the_deepest_stack_fits,
-    a_page_less_of_the_stack_is_dumped,
     about_the_size_of_the_trace_cores_buffer,
     listeners_that_come_and_go_get_whole_samples,
     siblings_are_left_room_for,
@@ -238,26 +237,6 @@ fn the_deepest_stack_fits() {
         }
         assert!(samples[0].len() <= 65_528 && entries <= u64::from(most) + 8);
         assert_taken(&event, &mut perf, payload.len());
-    }
-}
-
-/// The kernel cuts the dump of the stack to fit.
-fn a_page_less_of_the_stack_is_dumped() {
-    let event = Event::new("st_large u32 a");
-    let sample = Sample {
-        kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER,
-        regs_user: REGISTERS,
-        stack_user: 8192,
-        ..Sample::PLAIN
-    };
-    let mut perf = Perf::listen(&event, sample);
-    for (length, is_cut) in [(30_000, false), (60_000, true)] {
-        assert_eq!(event.write(&bytes(length)), Ok(4 + length));
-        let samples = perf.take_samples();
-        assert_eq!(samples.len(), 1);
-        let stack = samples[0].len() - (8 + (12 + length).next_multiple_of(8) + 8 * 13 + 16);
-        assert_eq!(stack < 8192, is_cut, "{stack}");
-        assert!(stack > 0 && samples[0].len() <= 65_528);
     }
 }
 

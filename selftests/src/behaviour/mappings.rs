@@ -28,7 +28,6 @@ tests!("mappings":
     a_page_that_moves_away_and_leaves_another_is_written_where_it_was,
     a_moved_page_that_is_unregistered_is_left_alone,
     a_locked_page_follows,
-    a_locked_page_that_was_never_touched_is_brought_in,
     secret_memory_cannot_register.needs_path(SECRET),
     secret_memory_in_place_of_the_word_is_left_alone.needs_path(SECRET),
     a_page_that_cannot_be_had_is_brought_in_a_few_times.skip_if(lacks_such_pages),
@@ -172,18 +171,6 @@ fn a_locked_page_follows() {
     event.page.unlock();
     follows(&event);
     assert_eq!(event.unregister(), Ok(()));
-}
-
-fn a_locked_page_that_was_never_touched_is_brought_in() {
-    let event = Event::new("st_map_onfault u32 a");
-    event.page.discard();
-    event.page.lock(libc::MLOCK_ONFAULT);
-    assert_eq!(event.page.resident(), 0);
-    switch(&event, true);
-    swap::wait_brought_back(&event.page);
-    event.wait_set();
-    assert_eq!(event.page.kilobytes("Locked"), 4);
-    follows(&event);
 }
 
 fn secret_memory_cannot_register() {
