@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Records for perf beyond the trace core's buffer of 8 KB: other parts of a sample, groups of perf
-//! events, and eBPF programs that read such a record. The size of a sample has 16 bits, for all that
-//! it holds, and the kernel does not check for an overflow.
+//! events, and eBPF programs that read such a record. The size of a sample has 16 bits, for all
+//! that it holds, and the kernel does not check for an overflow.
 
 use crate::harness::{self, options, tests};
 use crate::kit::abi::location;
@@ -266,8 +266,8 @@ fn about_the_size_of_the_trace_cores_buffer() {
     }
 }
 
-/// Interrupts add perf events to a processor's list. No sample overflows its size, whatever the list
-/// at the check. Records are about as long as the lasting listener can take.
+/// Interrupts add perf events to a processor's list. No sample overflows its size, whatever the
+/// list at the check. Records are about as long as the lasting listener can take.
 fn listeners_that_come_and_go_get_whole_samples() {
     let event = Event::new("st_large u32 a");
     let (first, last) = os::first_and_last_cpu();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! perf attached: the record in a sample, and perf events that send a signal, watch a control group,
-//! end at exec, overwrite their ring, or are inherited.
+//! perf attached: the record in a sample, and perf events that send a signal, watch a control
+//! group, end at exec, overwrite their ring, or are inherited.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
