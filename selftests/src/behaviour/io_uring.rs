@@ -16,7 +16,6 @@ use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
 use crate::kit::uring::{By, How, Ring, PATH};
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{module, os, tasks, wait};
-use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -26,7 +25,6 @@ const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
 tests!("io_uring":
     writes_by_any_task_have_the_results_of_write.needs_path(PATH),
     a_file_that_a_ring_holds_keeps_its_events.needs_path(PATH),
-    nothing_but_writes_is_possible.needs_path(PATH),
     splicing_to_the_file_is_einval,
     a_passed_file_keeps_its_indices,
     a_file_that_is_being_passed_keeps_its_events,
@@ -140,21 +138,6 @@ fn the_module_stays_while_a_ring_holds_its_file() {
     }
     ring.let_go();
     module::unload_when_idle();
-}
-
-fn nothing_but_writes_is_possible() {
-    for by in [By::Caller, By::Worker, By::Poller] {
-        let ring = Ring::run_by(by);
-        let traced = Traced::new(TEXT);
-        let file = &traced.event.data.file;
-        assert_eq!(ring.read(file, 12), Err(Errno::EINVAL), "{by:?}");
-        let (from, mut to) = os::pipe().unwrap();
-        to.write_all(&[0; 16]).unwrap();
-        assert_eq!(ring.splice(&from, file, 16), Err(Errno::EINVAL), "{by:?}");
-        assert_eq!(traced.event.unregister(), Ok(()));
-        traced.only_this_is_recorded(&payloads()[0]);
-        wait_gone("st_uring");
-    }
 }
 
 /// As for the C implementation, which has no `splice_write`.
