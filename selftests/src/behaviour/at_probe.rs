@@ -3,15 +3,20 @@
 //! Windows of a few instructions, which a kprobe holds open: what another task does meanwhile waits
 //! for the end of the window, or is found after it.
 
+use super::fork_stalled::setup::{
+    clone_right, is_set, stall_thread, with_enabled, RIGHT, WRONG_ERRNO,
+};
 use super::retries::Queued;
 use super::userfaultfd::Guarded;
 use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Word};
-use crate::kit::event::{repair_pending, wait_gone, Event};
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_listed, repair_pending, wait_gone, Event};
 use crate::kit::fuse::{self, Server};
 use crate::kit::group::Group;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::module::nothing_is_left;
 use crate::kit::payload::bytes;
 use crate::kit::perf::{assert_recorded, Perf, Sample, ALL_PROCESSES, MAX_PAYLOAD};
 use crate::kit::stall::{self, StalledAt, Waiting, PATH};
@@ -19,6 +24,7 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{self, Guard};
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{module, os, tasks};
+use std::cell::OnceCell;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +40,9 @@ tests!("at_probe" on PATH:
     the_module_does_not_go_before_work_of_a_task_has_returned
         .of_loading()
         .skip_if(|| lacks(fuse::PATH)),
+    a_child_waits_for_what_is_being_registered,
+    a_child_keeps_what_it_has_when_it_begins,
+    the_module_does_not_go_while_it_is_told_of_a_fork.of_loading(),
 );
 
 fn lacks(path: &str) -> Option<String> {
@@ -84,9 +93,7 @@ fn a_group_goes_after_a_task_that_is_opening_its_file() {
 
 /// A record that is too long for a listener may be under way when that comes.
 fn a_listener_comes_after_the_records_under_way() {
-    let cpus = os::cpus();
-    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-    assert_ne!(first, last, "the test needs two processors");
+    let (first, last) = os::first_and_last_cpu();
     os::run_on(last);
     let event = Event::new("st_probe_records u32 a");
     let open = |sample| Perf::sample_with(event.id(), ALL_PROCESSES, first as i32, 128, sample);
@@ -200,4 +207,97 @@ fn the_module_does_not_go_before_work_of_a_task_has_returned() {
         module::unload_when_idle();
         assert!(!stalled.is_now(), "it has gone beside work that ends");
     });
+}
+
+/// A registration is listed, and inherited by a child, before its bit is written.
+fn a_child_waits_for_what_is_being_registered() {
+    with_enabled("st_stalled_register", |event| {
+        let page = Mapping::kept(1);
+        let is_right = |event: &Event| {
+            let is_set = page.get(0) & 1 != 0;
+            match event.data.unregister_bit(page.address(), 0) {
+                Ok(()) if is_set => RIGHT,
+                Err(Errno::ENOENT) if !is_set => RIGHT,
+                _ => WRONG_ERRNO,
+            }
+        };
+        let stalled = OnceCell::new();
+        thread::scope(|scope| {
+            let registering = Waiting::new(scope, || {
+                event.add_bit(page.address(), 0);
+            });
+            // A child checks its bits only if one was written since the previous fork of this
+            // thread. Without previous forks it would check them in any case.
+            let forks = |address| {
+                for _ in 0..2 {
+                    let pid = clone_right(0, 0, is_set, event);
+                    wait::until("the child's registrations to go", || !is_listed(pid));
+                }
+                clone_right(libc::CLONE_PIDFD, address, is_right, event);
+            };
+            let meanwhile = || {
+                // The first pin fails, as copy-on-write shares the page with the child.
+                let at_the_bit = registering.stalled_at("pin_user_pages_remote", 2);
+                assert!(stalled.set(at_the_bit).is_ok());
+            };
+            stall_thread(forks, meanwhile);
+        });
+    });
+}
+
+/// Unregistering takes some locks. Whichever of them it waits for when another thread forks, the
+/// child has the registration from its start on, or never.
+fn a_child_keeps_what_it_has_when_it_begins() {
+    const LOCKS: u64 = 3;
+    let lock = match Path::new("/proc/lockdep_stats").exists() {
+        true => "mutex_lock_nested",
+        false => "mutex_lock",
+    };
+    for times in 1..=LOCKS {
+        with_enabled("st_stalled_unregister", |event| {
+            let is_unregistered = Mapping::shared(1);
+            let is_right = |event: &Event| {
+                let had_it = is_listed(std::process::id() as i32);
+                wait::until("the parent to have unregistered", || {
+                    is_unregistered.get(0) != 0
+                });
+                match event.unregister() {
+                    Ok(()) if had_it && !event.bit() => RIGHT,
+                    Err(Errno::ENOENT) if !had_it => RIGHT,
+                    _ => WRONG_ERRNO,
+                }
+            };
+            let stalled = OnceCell::new();
+            thread::scope(|scope| {
+                let unregistering = Waiting::new(scope, || {
+                    assert_eq!(event.unregister(), Ok(()));
+                    is_unregistered.set(0, 1);
+                });
+                let fork = |address| {
+                    clone_right(libc::CLONE_PIDFD, address, is_right, event);
+                };
+                let meanwhile = || {
+                    let at_the_lock = unregistering.stalled_shortly_at(lock, times);
+                    assert!(stalled.set(at_the_lock).is_ok());
+                };
+                stall_thread(fork, meanwhile);
+            });
+        });
+    }
+}
+
+/// A probe that still ran would use freed memory, which a debug kernel reports.
+fn the_module_does_not_go_while_it_is_told_of_a_fork() {
+    module::load();
+    thread::scope(|scope| {
+        let forking = Waiting::new(scope, || match os::fork().unwrap() {
+            0 => os::exit_now(0),
+            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
+        });
+        let stalled = forking.stalled_at("user_events:user_events_on_fork", 1);
+        module::unload_when_idle();
+        assert!(!stalled.is_now(), "it has gone beside a fork");
+        forking.thread.join().unwrap();
+    });
+    nothing_is_left();
 }

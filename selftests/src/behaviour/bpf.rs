@@ -12,20 +12,14 @@ use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 
 tests!("bpf":
-    a_program_runs_for_every_record,
     it_runs_on_every_cpu_though_attached_on_one,
     its_context_is_the_record,
     it_follows_a_location,
-    returning_0_drops_the_sample,
     it_decides_record_by_record,
     ftrace_gets_what_it_drops,
-    all_programs_must_agree,
     a_link_runs_it_with_its_cookie,
     a_link_and_a_descriptor_tell_the_events_name,
-    closing_the_link_clears_the_bit,
     reading_past_the_fields_is_refused,
-    only_programs_for_trace_events_attach,
-    the_same_program_attaches_once,
 );
 
 /// A perf event on one CPU, to attach programs to.
@@ -40,22 +34,6 @@ fn attached(text: &str, program: &Program) -> (Event, Perf) {
     perf.attach(program).unwrap();
     event.wait_set();
     (event, perf)
-}
-
-/// The same with a program that counts.
-fn counted(text: &str) -> (Event, Counters, Perf) {
-    let counters = Counters::new(1);
-    let (event, perf) = attached(text, &Program::counting(&counters, 1));
-    (event, counters, perf)
-}
-
-fn a_program_runs_for_every_record() {
-    let (event, counters, _perf) = counted("st_bpf_runs u32 a");
-    assert_eq!(counters.get(0), 0);
-    for i in 1..=100u32 {
-        assert_eq!(event.write(&i.to_ne_bytes()), Ok(8));
-        assert_eq!(counters.get(0), u64::from(i));
-    }
 }
 
 fn it_runs_on_every_cpu_though_attached_on_one() {
@@ -147,20 +125,6 @@ fn it_follows_a_location() {
     }
 }
 
-fn returning_0_drops_the_sample() {
-    let event = Event::new("st_bpf_drop u32 a");
-    let counters = Counters::new(1);
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    event.wait_set();
-    perf.attach(&Program::counting(&counters, 0)).unwrap();
-    for _ in 0..20 {
-        assert_eq!(event.write(&[0; 4]), Ok(8), "the writer is told nothing");
-    }
-    assert_eq!(counters.get(0), 20);
-    assert!(perf.take().is_empty());
-    assert_eq!((perf.count(), perf.lost), (0, 0));
-}
-
 /// A program that returns whether the first field is above 2.
 const ABOVE_2: [bpf::Instruction; 5] = [
     bpf::load_u32(1, 6, 8),
@@ -196,27 +160,6 @@ fn ftrace_gets_what_it_drops() {
     drop(perf);
     assert!(traced.event.bit(), "ftrace still listens");
     traced.only_this_is_recorded(&[5; 4]);
-}
-
-fn all_programs_must_agree() {
-    let event = Event::new("st_bpf_two u32 a");
-    let counters = Counters::new(1);
-    let mut one = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let two = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    event.wait_set();
-    one.attach(&Program::counting(&counters, 1)).unwrap();
-    two.attach(&Program::new(&[&ABOVE_2])).unwrap();
-    for a in 1..=4u32 {
-        assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
-    }
-    assert_eq!(counters.get(0), 4, "one runs whatever the other says");
-    let want: Vec<_> = [3u32, 4].map(u32::to_ne_bytes).to_vec();
-    assert_eq!(one.take_payloads(4), want);
-    assert_eq!((one.count(), two.count()), (2, 2));
-    drop(two);
-    assert_eq!(event.write(&1u32.to_ne_bytes()), Ok(8));
-    assert_eq!(one.take_payloads(4), [1u32.to_ne_bytes()]);
-    assert_eq!(counters.get(0), 5);
 }
 
 fn a_link_runs_it_with_its_cookie() {
@@ -256,20 +199,6 @@ fn a_link_and_a_descriptor_tell_the_events_name() {
     assert_eq!(link.tracepoint(), "st_bpf_name");
 }
 
-fn closing_the_link_clears_the_bit() {
-    let event = Event::new("st_bpf_unlink u32 a");
-    let counters = Counters::new(1);
-    let perf = on_first_cpu(&event);
-    let link = Link::new(&Program::counting(&counters, 1), perf.file(), 0).unwrap();
-    event.write(&[0; 4]).unwrap();
-    drop(link);
-    // The perf event still counts.
-    assert_eq!(event.write(&[0; 4]), Ok(8));
-    assert_eq!(counters.get(0), 1);
-    drop(perf);
-    event.wait_clear();
-}
-
 fn reading_past_the_fields_is_refused() {
     for (text, offset, result) in [
         ("st_bpf_past u32 a; __rel_loc char[] b; u32 c", 16, Ok(())),
@@ -284,27 +213,8 @@ fn reading_past_the_fields_is_refused() {
         let attached = on_first_cpu(&Event::new(text)).attach(&program);
         assert_eq!(attached, result, "{offset} of {text}");
     }
-    let (event, counters, _perf) = counted("st_bpf_empty");
-    assert_eq!(event.write(&[]), Ok(4));
-    assert_eq!(counters.get(0), 1);
-}
-
-fn only_programs_for_trace_events_attach() {
-    let event = Event::new("st_bpf_kind u32 a");
-    let perf = on_first_cpu(&event);
-    let program = Program::load(bpf::KPROBE, &bpf::give(1));
-    assert_eq!(perf.attach(&program), Err(Errno::EINVAL));
-    assert!(Link::new(&program, perf.file(), 0).is_err());
-}
-
-fn the_same_program_attaches_once() {
-    let event = Event::new("st_bpf_once u32 a");
     let counters = Counters::new(1);
-    let program = Program::counting(&counters, 1);
-    let (one, two) = (on_first_cpu(&event), on_first_cpu(&event));
-    assert_eq!(one.attach(&program), Ok(()));
-    assert_eq!(one.attach(&program), Err(Errno::EEXIST));
-    assert_eq!(two.attach(&program), Err(Errno::EEXIST));
-    event.write(&[0; 4]).unwrap();
+    let (event, _perf) = attached("st_bpf_empty", &Program::counting(&counters, 1));
+    assert_eq!(event.write(&[]), Ok(4));
     assert_eq!(counters.get(0), 1);
 }

@@ -109,12 +109,7 @@ impl ManyProcesses {
                     match word {
                         Word::Set => sees(u32::MAX),
                         Word::Clear => sees(0),
-                        Word::Change => {
-                            let at = words.end() - 4;
-                            assert_eq!(event.data.register_text(&text, at, 0), Ok(event.index));
-                            line.say(Word::Changed);
-                            continue;
-                        }
+                        Word::Change => event.add_bit(words.end() - 4, 0),
                         Word::ForkSet => grandchild = fork_again(|| looks(u32::MAX)),
                         Word::ForkClear => grandchild = fork_again(|| looks(0)),
                         Word::Join => {
@@ -134,6 +129,13 @@ impl ManyProcesses {
     /// Returns whether the last word, which the kernel writes last, has this value.
     fn last_is(&self, value: u32) -> bool {
         self.words.get(4 * (self.count - 1)) == value
+    }
+
+    /// The number of children whose first word has this value.
+    fn written(&self, value: u32) -> usize {
+        let address = self.words.address();
+        let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
+        self.children.iter().filter(is_written).count()
     }
 
     /// Waits until all words of all processes have followed.
@@ -292,6 +294,15 @@ const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 /// meanwhile.
 const MAX_HOG: Duration = Duration::from_secs(10);
 
+/// Runs this task and its later children on the first processor only, before all tasks of the
+/// normal class. Returns the other processors.
+fn stay_on_first_cpu() -> Vec<usize> {
+    let mut cpus = os::cpus();
+    os::run_on(cpus.remove(0));
+    tasks::set_fifo();
+    cpus
+}
+
 /// Keeps the work queue from running: until this is dropped, real-time threads keep the other
 /// processors busy. On the remaining one, the caller's children are of that class.
 struct CpuHog {
@@ -359,9 +370,7 @@ const MAX_ROUNDS: usize = 200;
 /// to before the fork. Addresses are random, so each child must have correct bits when it starts to
 /// run.
 fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
-    let cpus = os::cpus();
-    os::run_on(cpus[0]);
-    tasks::set_fifo();
+    let others = stay_on_first_cpu();
     // Twice as many as are written to at once.
     let mut many = ManyProcesses::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
     let mut stopped = 0;
@@ -372,14 +381,12 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
             true => (Word::ForkSet, u32::MAX),
             false => (Word::ForkClear, 0),
         };
-        let hog = CpuHog::on(&cpus[1..]);
+        let hog = CpuHog::on(&others);
         many.event.switch(on);
         for child in &mut many.children {
             child.tell(fork);
         }
-        let address = many.words.address();
-        let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
-        let written = many.children.iter().filter(is_written).count();
+        let written = many.written(value);
         drop(hog);
         for child in &mut many.children {
             child.tell(Word::Join);
@@ -397,9 +404,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
 /// Writing proceeds by the address of the set, too, and stops at one. A member that registers
 /// another bit leaves that set for a copy of it, which may have a lower address.
 fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() {
-    let cpus = os::cpus();
-    os::run_on(cpus[0]);
-    tasks::set_fifo();
+    let others = stay_on_first_cpu();
     let mut stopped = 0;
     for _ in 0..MAX_ROUNDS {
         // The set of a new process is a new one.
@@ -407,14 +412,11 @@ fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() 
             let mut many = ManyProcesses::new("st_deferred_leaves", 1, 2 * PINS_AT_ONCE);
             touch(&many.words);
             let top = TraceInstance::top();
-            let hog = CpuHog::on(&cpus[1..]);
+            let hog = CpuHog::on(&others);
             top.set(&many.event.name, "enable", "1").unwrap();
-            let address = many.words.address();
-            let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(u32::MAX);
-            let written = many.children.iter().filter(is_written).count();
+            let written = many.written(u32::MAX);
             for child in &mut many.children {
-                child.line.say(Word::Change);
-                child.line.hear(Word::Changed);
+                child.tell(Word::Change);
             }
             drop(hog);
             many.all_see(true);
@@ -434,13 +436,11 @@ fn a_process_that_leaves_its_set_where_writing_has_stopped_has_its_bits_right() 
 
 /// Before the work queue runs, the listing shows each bit as set or as due.
 fn each_bit_that_is_not_written_yet_is_shown_as_due() {
-    let cpus = os::cpus();
-    os::run_on(cpus[0]);
-    tasks::set_fifo();
+    let others = stay_on_first_cpu();
     let mut many = ManyProcesses::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
     for _ in 0..MAX_ROUNDS {
         touch(&many.words);
-        let hog = CpuHog::on(&cpus[1..]);
+        let hog = CpuHog::on(&others);
         many.event.switch(true);
         let listing = fs::read_to_string(REGISTRATIONS).unwrap();
         drop(hog);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines of `dynamic_events`: making, listing and deleting events by text.
+//! `dynamic_events`: making and deleting events by lines, and opening the file with O_TRUNC, which
+//! deletes the dynamic events of all kinds, or none.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child;
-use crate::kit::dynamic;
+use crate::kit::dynamic::{self, kinds_there, make_all_kinds, no_kind_is_left};
 use crate::kit::errno::Errno;
-use crate::kit::event::Event;
+use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::group::Group;
-use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::status::Status;
 use crate::kit::tracefs;
-use std::fs::File;
-use std::io::Read;
+use crate::kit::wait;
 
 tests!("dynamic_events":
     lines_longer_than_511_bytes_are_einval,
-    the_size_of_a_struct_is_a_number,
-    deletes_an_event_that_is_not_used_any_more,
-    what_is_listed_can_be_written_back,
     a_line_that_makes_an_event_needs_the_capability,
     what_is_referred_to_is_busy_before_it_is_persistent,
+    lines_of_each_kind_delete_that_kind_only,
+    truncation_beside_an_event_that_is_referred_to_keeps_the_older_ones,
+    truncation_of_persistent_ones_needs_the_capability,
+    truncation_goes_on_beside_one_that_is_about_to_go,
 );
 
 fn what_is_referred_to_is_busy_before_it_is_persistent() {
@@ -82,109 +82,65 @@ fn lines_longer_than_511_bytes_are_einval() {
     assert_eq!(Status::now().active, 0);
 }
 
-fn the_size_of_a_struct_is_a_number() {
-    // However it was spelled, it is listed in decimal, and deleted as it is listed.
-    for size in ["8", "08", "+8"] {
-        dynamic::run(&format!("u:st_dyn_size struct t a {size}")).unwrap();
-        assert_eq!(dynamic::user_lines(), ["u:st_dyn_size struct t a 8"]);
-        for other in ["8", "08", "008"] {
-            let data = Data::open();
-            let page = Mapping::new(1);
-            let text = format!("st_dyn_size struct t a {other}");
-            data.register_text(&text, page.address(), 0).unwrap();
-            data.unregister_bit(page.address(), 0).unwrap();
-        }
-        for line in ["-:st_dyn_size struct t a 08", "-:st_dyn_size struct t a 9"] {
-            assert_eq!(dynamic::run(line), Err(Errno::ENOENT), "{line}");
-        }
-        dynamic::run("-:st_dyn_size struct t a 8").unwrap();
-    }
-    assert_eq!(Status::now().active, 0);
-}
+const OURS: &str = "st_trunc_ours";
 
-fn deletes_an_event_that_is_not_used_any_more() {
-    // An event that is about to be removed may be deleted, too, and is gone at once then.
-    for _ in 0..50 {
-        let event = Event::new("st_dyn_idle u32 a");
-        event.unregister().unwrap();
-        drop(event);
-        let got = dynamic::run("-:st_dyn_idle u32 a");
-        assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
-        assert!(!tracefs::event_exists("st_dyn_idle"));
-    }
-}
-
-/// Every type, and descriptions that are listed differently from how they were written.
-const EVERYTHING: [&str; 9] = [
-    "st_dyn_back1",
-    "st_dyn_back2 s8 a;u8 b;s16 c;u16 d;s32 e;u32 f;s64 g;u64 h",
-    "st_dyn_back3 char a; unsigned char b; short c; unsigned short d; int e; unsigned int f",
-    "st_dyn_back4 char[1] a; unsigned char[1024] b; char[010] c; char[0x10] d",
-    "st_dyn_back5 struct tag a 1;;struct other b 4000; ",
-    "st_dyn_back6 __data_loc char[] a; __rel_loc char[] b; __data_loc u64[] c; __rel_loc u8[] d",
-    "st_dyn_back7 __data_loc unsigned char[] a; __rel_loc unsigned int[] b",
-    "st_dyn_back8 u32 a-b.c(d); u8 äöü; u8 {}<>",
-    "st_dyn_back9!$&=~+,;<> u32 a",
-];
-
-/// The format of each event, without its number.
-fn formats(names: &[String]) -> Vec<String> {
-    let format = |name: &String| {
-        let text = tracefs::event_format(name);
-        let lines = text.lines().filter(|line| !line.starts_with("ID: "));
-        lines.collect::<Vec<_>>().join("\n")
-    };
-    names.iter().map(format).collect()
-}
-
-fn what_is_listed_can_be_written_back() {
-    // Half of them made by lines, half by a program.
-    let data = Data::open();
-    let page = Mapping::kept(1);
-    for (i, text) in EVERYTHING.iter().enumerate() {
-        if i % 2 == 0 {
-            dynamic::run(&format!("u:{text}")).unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
-        } else {
-            let address = page.address() + 4 * i as u64;
-            data.register_text(text, address, 0)
-                .unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
-        }
-    }
-    let listing = listing();
-    let status = Status::now();
-    let names: Vec<String> = status.names().into_iter().map(String::from).collect();
-    assert_eq!(names.len(), EVERYTHING.len());
-    let before = formats(&names);
-
-    for i in (1..EVERYTHING.len()).step_by(2) {
-        let address = page.address() + 4 * i as u64;
-        data.unregister_bit(address, 0).unwrap();
-    }
-    drop(data);
+fn truncation_beside_an_event_that_is_referred_to_keeps_the_older_ones() {
+    make_all_kinds();
+    let probed = "st_trunc_probed";
+    dynamic::run(&format!("u:{probed} u32 a")).unwrap();
+    // The probe is not enabled, and so not attached, but the event cannot go before it.
+    let probe = format!("e:st_kinds/st_trunc_eprobe user_events/{probed} a=$a:u32");
+    dynamic::run(&probe).unwrap();
+    let lines = dynamic::lines();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(dynamic::truncate(), Err(Errno::EBUSY));
+    assert_eq!(dynamic::lines(), lines);
+    assert_eq!(kinds_there(), [true; 3]);
+    dynamic::run("-:st_kinds/st_trunc_eprobe").unwrap();
     dynamic::truncate().unwrap();
-    assert_eq!(tracefs::events_of_tests(), [""; 0]);
-
-    // In one write, as a shell would do.
-    dynamic::run(listing.trim_end()).unwrap();
-    assert_eq!(self::listing(), listing);
-    assert_eq!(Status::now(), status);
-    assert_eq!(formats(&names), before);
-    // The descriptions that programs have still match.
-    let data = Data::open();
-    for (i, text) in EVERYTHING.iter().enumerate() {
-        let address = page.address() + 4 * i as u64;
-        assert_eq!(data.register_text(text, address, 0), Ok(i as u32), "{text}");
-        data.unregister_bit(address, 0).unwrap();
-    }
-    drop(data);
-    dynamic::truncate().unwrap();
-    assert_eq!(self::listing(), "");
+    no_kind_is_left();
 }
 
-/// The whole text of `dynamic_events`.
-fn listing() -> String {
-    let mut text = String::new();
-    let mut file = File::open(format!("{}/dynamic_events", tracefs::ROOT)).unwrap();
-    file.read_to_string(&mut text).unwrap();
-    text
+fn truncation_of_persistent_ones_needs_the_capability() {
+    dynamic::run("u:st_trunc_ours u32 a").unwrap();
+    let child = child::fork(|_| {
+        os::keep_capabilities(0);
+        assert_eq!(dynamic::truncate(), Err(Errno::EPERM));
+        assert!(tracefs::event_exists(OURS));
+    });
+    child.join();
+    stays(OURS);
+    dynamic::truncate().unwrap();
+    no_kind_is_left();
+}
+
+fn truncation_goes_on_beside_one_that_is_about_to_go() {
+    for _ in 0..30 {
+        Event::new("st_trunc_ours u32 a").end();
+        dynamic::truncate().unwrap();
+        no_kind_is_left();
+    }
+    // Nor is an event whose process has ended, once the end is noticed.
+    let child = child::fork(|_| drop(Event::new("st_trunc_ours u32 a")));
+    child.join();
+    wait::until("the file to be truncated", || dynamic::truncate().is_ok());
+    wait_gone(OURS);
+}
+
+fn lines_of_each_kind_delete_that_kind_only() {
+    make_all_kinds();
+    dynamic::run("-:st_kinds/st_trunc_probe").unwrap();
+    assert_eq!(kinds_there(), [false, true, true]);
+    dynamic::run("-:synthetic/st_trunc_synthetic").unwrap();
+    assert_eq!(kinds_there(), [false, false, true]);
+    // The group distinguishes events of one name and different kinds.
+    dynamic::run("p:st_kinds/st_trunc_ours vfs_fsync").unwrap();
+    dynamic::run("-:user_events/st_trunc_ours").unwrap();
+    assert!(!tracefs::event_exists(OURS));
+    assert!(tracefs::event_exists("st_kinds/st_trunc_ours"));
+    // A line without a group deletes both.
+    dynamic::run("u:st_trunc_ours u32 a").unwrap();
+    dynamic::run("-:st_trunc_ours").unwrap();
+    assert!(!tracefs::event_exists("st_kinds/st_trunc_ours"));
+    no_kind_is_left();
 }

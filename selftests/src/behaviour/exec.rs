@@ -3,7 +3,7 @@
 //! Address spaces that are replaced by exec, or shared by several processes.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, obey, serve, toggle, toggle_of};
@@ -35,12 +35,6 @@ fn sleeper() -> Command {
     command
 }
 
-fn wait_for_sleeper(child: &Child) {
-    wait::until("the program to start", || {
-        fs::read_to_string(format!("/proc/{}/comm", child.pid)).is_ok_and(|name| name == "sleep\n")
-    });
-}
-
 fn exec_by_a_thread_ends_registrations() {
     let mut child = child::fork_until(Word::Registered, |line| {
         let event = Event::new("st_exec_thread u32 a");
@@ -55,7 +49,9 @@ fn exec_by_a_thread_ends_registrations() {
     child.line.say(Word::Exec);
     wait_gone("st_exec_thread");
     // The registrations end before the process runs the new program.
-    wait_for_sleeper(&child);
+    wait::until("the program to start", || {
+        fs::read_to_string(format!("/proc/{}/comm", child.pid)).is_ok_and(|name| name == "sleep\n")
+    });
     child.kill();
 }
 

@@ -13,8 +13,6 @@ use std::slice;
 use std::thread;
 
 tests!("fork":
-    a_child_has_its_parents_registrations,
-    a_clone_with_the_same_files_has_them,
     a_child_has_them_before_its_first_instruction,
     what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
     a_child_whose_parent_has_ended_keeps_them,
@@ -24,36 +22,6 @@ tests!("fork":
     the_last_of_a_family_may_change_its_registrations,
     every_registration_is_inherited,
 );
-
-fn a_child_has_its_parents_registrations() {
-    let event = Event::new("st_fork_child u32 a");
-    let mut children = vec![fork(&event), fork(&event)];
-    for _ in 0..3 {
-        toggle(&event, &mut children);
-    }
-    tell(&mut children, Word::Drop);
-    toggle(&event, &mut children);
-    end(children);
-    event.toggle();
-}
-
-fn a_clone_with_the_same_files_has_them() {
-    let event = Event::new("st_fork_clone u32 a");
-    let pid = tasks::clone(libc::CLONE_FILES | libc::CLONE_FS).unwrap();
-    if pid == 0 {
-        event.wait_set();
-        event.page.set(4, 1);
-        event.wait_clear();
-        os::exit_now(0);
-    }
-    let address = event.page.address() + 4;
-    event.follows(true);
-    wait::until("the child to see its bit set", || {
-        tasks::word_of(pid, address) == Some(1)
-    });
-    event.follows(false);
-    assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
-}
 
 fn a_child_has_them_before_its_first_instruction() {
     let event = Event::new("st_fork_first u32 a");

@@ -4,26 +4,23 @@
 
 use super::userfaultfd::Guarded;
 use crate::harness::tests;
-use crate::kit::cgroup::{Cgroup, PATH};
+use crate::kit::cgroup::Cgroup;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{repair_pending, wait_due, wait_repaired, Event};
 use crate::kit::fork_tree::serve;
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE};
-use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Guard;
-use crate::kit::{dynamic, machine, module, tasks, wait};
+use crate::kit::{dynamic, machine, wait};
 use std::fs;
 use std::time::{Duration, Instant};
 
 tests!("freezer":
-    a_frozen_process_gets_its_bit.needs_path(PATH),
     a_page_of_a_file_is_written_at_the_thaw.needs_path(fuse::PATH),
     processes_go_on_when_the_machine_wakes.needs_path(PM_TEST),
-    unloading_beside_a_frozen_process_is_refused_at_once.of_loading().needs_path(fuse::PATH),
 );
 
 /// The step of a suspend after which the kernel resumes, for tests.
@@ -71,53 +68,19 @@ impl Frozen {
     }
 }
 
-/// The work queue writes to anonymous memory without a task of the process.
-fn a_frozen_process_gets_its_bit() {
-    let event = Event::new("st_frozen_anon u32 a");
-    let child = child::fork(|line| serve(line, &event));
-    let mut frozen = Frozen::new(&event.name, child);
-    let pid = frozen.child.pid;
-    let address = event.page.address();
-    for _ in 0..3 {
-        frozen.thaw();
-        frozen.child.tell(Word::Drop);
-        frozen.freeze();
-        assert!(!event.page.is_present_in(pid));
-        promptly("attaching", || event.switch(true));
-        wait::until("the page of the frozen process", || {
-            event.page.is_present_in(pid)
-        });
-        wait::until("its bit", || tasks::word_of(pid, address) == Some(1));
-        promptly("detaching", || event.switch(false));
-        wait::until("its bit to be cleared", || {
-            tasks::word_of(pid, address) == Some(0)
-        });
-        assert!(frozen.is_frozen(), "it has run meanwhile");
-    }
-    frozen.thaw();
-    frozen.child.tell(Word::End);
-    frozen.child.join();
-}
-
-/// Forks a process that registers a bit of the event in a page of the server's file.
-fn of_a_file(name: &str, server: &mut Server) -> Child {
+fn a_page_of_a_file_is_written_at_the_thaw() {
+    const NAME: &str = "st_frozen_file";
+    let mut server = Server::start(1, PAGE);
+    let other = Event::new(&format!("{NAME} u32 a"));
     let child = child::fork_until(Word::Registered, |line| {
         let page = Mapping::of_shared(&fuse::open(), 1);
-        let event = Event::in_memory(&format!("{name} u32 a"), page);
+        let event = Event::in_memory(&format!("{NAME} u32 a"), page);
         event.page.discard();
         line.say(Word::Registered);
         serve(line, &event);
     });
     // Only a task of the process may fault in the page from the server.
     server.drop_pages();
-    child
-}
-
-fn a_page_of_a_file_is_written_at_the_thaw() {
-    const NAME: &str = "st_frozen_file";
-    let mut server = Server::start(1, PAGE);
-    let other = Event::new(&format!("{NAME} u32 a"));
-    let child = of_a_file(NAME, &mut server);
     let mut frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
     let top = TraceInstance::top();
@@ -150,28 +113,6 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
     frozen.thaw();
     frozen.child.tell(Word::End);
     frozen.child.join();
-}
-
-fn unloading_beside_a_frozen_process_is_refused_at_once() {
-    use crate::kit::errno::Errno;
-    const NAME: &str = "st_frozen_load";
-    module::load();
-    let mut server = Server::start(1, PAGE);
-    let child = of_a_file(NAME, &mut server);
-    let frozen = Frozen::new(NAME, child);
-    let pid = frozen.child.pid;
-    let top = TraceInstance::top();
-    promptly("attaching", || top.enable(NAME));
-    wait_due(pid);
-    promptly("detaching", || top.disable(NAME));
-    for _ in 0..10 {
-        let refused = promptly("unloading", module::unload);
-        assert_eq!(refused, Err(Errno::EAGAIN));
-    }
-    assert!(frozen.is_frozen(), "it has run meanwhile");
-    frozen.child.kill();
-    module::unload_when_idle();
-    nothing_is_left();
 }
 
 /// Starts a suspend, which freezes all processes but this one, and resumes after `seconds`.

@@ -24,9 +24,7 @@ use std::time::Instant;
 
 tests!("ftrace":
     the_trace_shows_fields_and_strings,
-    records_are_byte_for_byte_what_was_written,
     what_is_written_once_the_bit_is_set_is_there,
-    each_attached_instance_gets_the_record,
     a_filter_on_text_is_for_fields_of_text,
     the_task_that_deletes_an_event_sees_the_fields_of_others,
     a_buffer_that_is_mapped_shows_the_records,
@@ -70,23 +68,6 @@ fn the_trace_shows_fields_and_strings() {
     }
 }
 
-fn records_are_byte_for_byte_what_was_written() {
-    let event = Event::new("st_ft_bytes u32 a; u8 b");
-    let tracer = TraceInstance::instance("st_ft_bytes");
-    tracer.enable(&event.name);
-    let payloads: Vec<Vec<u8>> = (0..50u8)
-        .map(|i| (0..5 + i % 13).map(|j| i ^ j).collect())
-        .collect();
-    for payload in &payloads {
-        event.write(payload).unwrap();
-        assert_eq!(
-            tracer.take_payloads(&event.name, payload.len()),
-            [payload.clone()]
-        );
-    }
-    tracer.disable(&event.name);
-}
-
 /// The instance takes records from before the bit is set.
 fn what_is_written_once_the_bit_is_set_is_there() {
     let event = Event::new("st_ft_seen u32 a");
@@ -109,21 +90,6 @@ fn what_is_written_once_the_bit_is_set_is_there() {
         tracer.disable(&event.name);
         event.wait_clear();
     }
-}
-
-fn each_attached_instance_gets_the_record() {
-    let event = Event::new("st_ft_each u32 a");
-    let tracers = [
-        TraceInstance::instance("st_ft_each1"),
-        TraceInstance::instance("st_ft_each2"),
-    ];
-    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
-    event.write(&[1; 4]).unwrap();
-    tracers[0].disable(&event.name);
-    event.write(&[2; 4]).unwrap();
-    tracers[1].disable(&event.name);
-    assert_eq!(tracers[0].take_payloads(&event.name, 4), [[1; 4]]);
-    assert_eq!(tracers[1].take_payloads(&event.name, 4), [[1; 4], [2; 4]]);
 }
 
 fn a_filter_on_text_is_for_fields_of_text() {

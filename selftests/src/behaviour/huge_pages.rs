@@ -11,19 +11,11 @@ use std::fs;
 
 tests!("huge_pages":
     a_huge_page_is_written.needs_path(HUGE),
-    pages_collapsed_to_a_huge_one_follow.needs_path(HUGE),
     a_page_of_the_huge_pool_is_written.needs_path(POOL),
 );
 
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
-
-/// A mapping twice as large as a huge page, and the offset of an aligned huge page in it.
-fn room_for_a_huge_page() -> (Mapping, usize) {
-    let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
-    let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
-    (pages, start as usize)
-}
 
 /// Bits of one event, the highest of each word, all over some pages.
 struct Bits<'a> {
@@ -85,7 +77,10 @@ impl Bits<'_> {
 }
 
 fn a_huge_page_is_written() {
-    let (pages, start) = room_for_a_huge_page();
+    // With an aligned huge page in it.
+    let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
+    let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
+    let start = start as usize;
     pages.advise(libc::MADV_HUGEPAGE).unwrap();
     pages.set(start, 0);
     assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
@@ -104,39 +99,6 @@ fn a_huge_page_is_written() {
         .unwrap();
     bits.follow(None);
     bits.unregister();
-}
-
-fn pages_collapsed_to_a_huge_one_follow() {
-    const MADV_COLLAPSE: i32 = 25;
-    const OTHER: u32 = 1 << 7;
-    let event = Event::new("st_kind_collapsed u32 a");
-    let (pages, start) = room_for_a_huge_page();
-    pages.advise(libc::MADV_NOHUGEPAGE).unwrap();
-    for at in (start..start + HUGE_PAGE).step_by(PAGE) {
-        pages.set(at, OTHER);
-    }
-    assert_eq!(pages.kilobytes("AnonHugePages"), 0);
-    let at = start + 100 * PAGE;
-    event.add_bit(pages.address() + at as u64, 0);
-    let follows = |on: bool| {
-        event.switch(on);
-        wait::until("the bit to follow", || {
-            pages.get(at) == OTHER | u32::from(on)
-        });
-    };
-    follows(true);
-    pages.advise(libc::MADV_HUGEPAGE).unwrap();
-    // MADV_COLLAPSE fails while a page is in use elsewhere.
-    wait::until("the pages to become a huge one", || {
-        pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
-    });
-    assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
-    assert_eq!(pages.get(at), OTHER | 1, "the bit in the huge page");
-    follows(false);
-    // The huge page is split.
-    pages.advise_part(start, PAGE, libc::MADV_DONTNEED).unwrap();
-    follows(true);
-    follows(false);
 }
 
 /// The kernel's pool of huge pages; empty again when dropped.

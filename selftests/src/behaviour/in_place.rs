@@ -142,9 +142,7 @@ fn memory_that_comes_late_holds_up_one_write() {
         std::mem::forget(faults);
     });
     let (faults, page) = Userfault::of_child(&mut stuck);
-    wait::until("the write to wait for its page", || {
-        faults.next_fault() == Some(page)
-    });
+    faults.wait_asked();
     for number in 0..3 {
         let payload = payload(number, 2000);
         assert_eq!(event.write(&payload), Ok(2004));

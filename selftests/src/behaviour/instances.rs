@@ -5,14 +5,11 @@
 
 use crate::harness::tests;
 use crate::kit::event::{values, write, Event};
-use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::stall::{self, Waiting};
-use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::{child, module, os, wait};
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::wait;
 use std::fs;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("instances":
@@ -23,13 +20,13 @@ tests!("instances":
     their_buffers_are_cleared_beside_writers,
     their_buffers_are_swapped_beside_writers.needs_path(SNAPSHOT),
     the_next_one_is_detached_beside_a_writer.skip_if(stall::lacks_probes),
-    a_waiting_reader_is_woken.needs_path(PERCENT),
-    the_module_goes_when_all_was_done_to_them.of_loading(),
 );
 
 const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
 const SUB_BUFFERS: &str = "/sys/kernel/tracing/buffer_subbuf_size_kb";
-const PERCENT: &str = "/sys/kernel/tracing/buffer_percent";
+
+/// The directories of all buffers, and of those of two processors.
+const PLACES: [&str; 3] = ["", "per_cpu/cpu0/", "per_cpu/cpu1/"];
 
 /// The number of writing threads.
 const WRITERS: usize = 2;
@@ -42,14 +39,12 @@ fn remove(tracer: TraceInstance) {
     assert!(!dir.exists());
 }
 
-fn come_and_go(numbered: &Numbered, rounds: usize) {
-    let name = &numbered.event.name;
+fn they_come_and_go_beside_writers() {
+    let numbered = Numbered::new("st_inst_goes", WRITERS);
     let mut order = Order::default();
     numbered.beside(|| {
-        for round in 0..rounds {
-            let tracer = numbered.instance(name, 64);
-            tracer.enable(name);
-            numbered.event.wait_set();
+        for round in 0..12 {
+            let tracer = numbered.attached(64);
             numbered.wait_taken(100);
             if round % 2 == 0 {
                 let records = numbered.take(&tracer);
@@ -62,16 +57,10 @@ fn come_and_go(numbered: &Numbered, rounds: usize) {
     });
     order.judge();
     assert!(!numbered.write(0), "an instance is still attached");
-    let tracer = numbered.instance(name, 64);
-    tracer.enable(name);
-    numbered.event.wait_set();
+    let tracer = numbered.attached(64);
     numbered.all_is_recorded(&tracer);
     remove(tracer);
     numbered.event.wait_clear();
-}
-
-fn they_come_and_go_beside_writers() {
-    come_and_go(&Numbered::new("st_inst_goes", WRITERS), 12);
 }
 
 fn twenty_at_once_have_the_same_records() {
@@ -136,9 +125,7 @@ fn twenty_at_once_have_the_same_records() {
 fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&TraceInstance, usize)) {
     let numbered = Numbered::new(name, WRITERS);
     let event = &numbered.event;
-    let tracer = numbered.instance(name, 64);
-    tracer.enable(name);
-    event.wait_set();
+    let tracer = numbered.attached(64);
     let mut order = Order::default();
     numbered.beside(|| {
         for round in 0..rounds {
@@ -158,18 +145,15 @@ fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&Trac
     event.wait_clear();
 }
 
-fn resize(tracer: &TraceInstance, round: usize) {
-    const SIZES: [u32; 5] = [8, 512, 16, 1024, 64];
-    let size = SIZES[round % SIZES.len()].to_string();
-    match round % 3 {
-        0 => tracer.control("buffer_size_kb", &size),
-        1 => tracer.control("per_cpu/cpu0/buffer_size_kb", &size),
-        _ => tracer.control("per_cpu/cpu1/buffer_size_kb", &size),
-    }
-}
-
 fn their_buffers_are_resized_beside_writers() {
-    change_beside_writers("st_inst_size", 15, resize);
+    const SIZES: [&str; 5] = ["8", "512", "16", "1024", "64"];
+    change_beside_writers("st_inst_size", 15, |tracer, round| {
+        let place = PLACES[round % PLACES.len()];
+        tracer.control(
+            &format!("{place}buffer_size_kb"),
+            SIZES[round % SIZES.len()],
+        );
+    });
 }
 
 /// Resizing sub-buffers empties them, too.
@@ -180,23 +164,21 @@ fn their_sub_buffers_are_resized_beside_writers() {
     });
 }
 
-fn clear(tracer: &TraceInstance, round: usize) {
-    match round % 3 {
-        0 => tracer.control("trace", ""),
-        1 => tracer.control("per_cpu/cpu0/trace", ""),
-        _ => tracer.control("per_cpu/cpu1/trace", ""),
-    }
-}
-
 fn their_buffers_are_cleared_beside_writers() {
-    change_beside_writers("st_inst_clear", 15, clear);
+    change_beside_writers("st_inst_clear", 15, |tracer, round| {
+        let place = PLACES[round % PLACES.len()];
+        tracer.control(&format!("{place}trace"), "");
+    });
 }
 
-fn swap(numbered: &Numbered, tracer: &TraceInstance, rounds: usize) {
+fn their_buffers_are_swapped_beside_writers() {
+    const ROUNDS: usize = 8;
+    let numbered = Numbered::new("st_inst_swap", WRITERS);
     let event = &numbered.event;
+    let tracer = numbered.attached(16);
     let mut printed = 0;
     numbered.beside(|| {
-        for round in 0..rounds {
+        for round in 0..ROUNDS {
             match round % 2 {
                 0 => tracer.control("snapshot", "1"),
                 // The trigger swaps the buffers at the next record, in the task that writes it.
@@ -221,16 +203,7 @@ fn swap(numbered: &Numbered, tracer: &TraceInstance, rounds: usize) {
             numbered.wait_taken(50);
         }
     });
-    assert!(printed > rounds, "only {printed} records were printed");
-}
-
-fn their_buffers_are_swapped_beside_writers() {
-    let numbered = Numbered::new("st_inst_swap", WRITERS);
-    let event = &numbered.event;
-    let tracer = numbered.instance(&event.name, 16);
-    tracer.enable(&event.name);
-    event.wait_set();
-    swap(&numbered, &tracer, 8);
+    assert!(printed > ROUNDS, "only {printed} records were printed");
     // Without writers, the contents of the snapshot are known.
     tracer.control("trace", "");
     for i in 0..10 {
@@ -243,46 +216,6 @@ fn their_buffers_are_swapped_beside_writers() {
     numbered.all_is_recorded(&tracer);
     tracer.disable(&event.name);
     event.wait_clear();
-}
-
-/// `buffer_percent` is how full a buffer must be before its reader is woken.
-fn a_waiting_reader_is_woken() {
-    let numbered = Numbered::new("st_inst_wakes", 1);
-    let event = &numbered.event;
-    let cpu = os::cpus()[0];
-    os::run_on(cpu);
-    for percent in [0, 50, 100] {
-        let tracer = numbered.instance(&event.name, 64);
-        tracer.control("buffer_percent", &percent.to_string());
-        tracer.enable(&event.name);
-        event.wait_set();
-        let path = tracer.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-        let reader = fs::File::open(path).expect("open");
-        let (is_awake, mut written) = (AtomicBool::new(false), 0);
-        thread::scope(|scope| {
-            let (reader, is_awake) = (&reader, &is_awake);
-            scope.spawn(move || {
-                assert!(os::is_readable(reader, wait::limit()), "not woken");
-                is_awake.store(true, Ordering::Relaxed);
-            });
-            wait::until("the reader to be woken", || {
-                // Enough not to take long, and few enough to notice the wakeup in time.
-                for _ in 0..20 {
-                    assert!(numbered.write(0));
-                }
-                written += 20;
-                is_awake.load(Ordering::Relaxed)
-            });
-        });
-        let records = numbered.take(&tracer);
-        assert!(!records.is_empty(), "woken for nothing");
-        // A record is some 80 bytes, the buffer 64 kB.
-        if percent > 0 {
-            assert!(written > 200, "{percent} %: woken after {written} records");
-        }
-        tracer.disable(&event.name);
-        event.wait_clear();
-    }
 }
 
 /// A writer is stalled as it stores its record in one instance, and has already found the next one.
@@ -309,41 +242,4 @@ fn the_next_one_is_detached_beside_a_writer() {
         event.wait_clear();
         was_in_time
     });
-}
-
-fn the_module_goes_when_all_was_done_to_them() {
-    let kept = "st_inst_kept";
-    module::load();
-    let user = child::fork(|_| {
-        let numbered = Numbered::new("st_inst_load", WRITERS);
-        come_and_go(&numbered, 4);
-        let name = &numbered.event.name;
-        let tracer = numbered.instance(kept, 64);
-        tracer.enable(name);
-        let mut order = Order::default();
-        numbered.beside(|| {
-            for round in 0..6 {
-                resize(&tracer, round);
-                clear(&tracer, round);
-                numbered.wait_taken(20);
-            }
-        });
-        order.see(&numbered.take(&tracer));
-        order.judge();
-        if Path::new(SNAPSHOT).exists() {
-            swap(&numbered, &tracer, 4);
-        }
-        numbered.all_is_recorded(&tracer);
-        assert!(numbered.write(0));
-        tracer.disable(name);
-        // The instance stays, with a record that can no longer be printed after the unload.
-        std::mem::forget(tracer);
-    });
-    user.join();
-    module::unload_when_idle();
-    let dir = Path::new(tracefs::ROOT).join("instances").join(kept);
-    assert!(fs::read_to_string(dir.join("trace")).is_ok());
-    fs::write(dir.join("buffer_size_kb"), "128").expect("resize a buffer");
-    fs::remove_dir(dir).expect("remove an instance");
-    nothing_is_left();
 }

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Records written by tasks that did not open the file: threads of io_uring, processes to which the
-//! file was passed, and executed programs.
+//! file was passed, and executed programs. None of them waits for another one.
 
+use super::perf::become_shell;
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
-use crate::kit::child::{self, Word};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
-use crate::kit::event::{stays, wait_gone, Event};
-use crate::kit::memory::Mapping;
+use crate::kit::event::{stays, values, wait_gone, write, Event};
+use crate::kit::memory::{Mapping, READ_WRITE};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{event_exists, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
 use crate::kit::uring::{By, How, Ring, PATH};
-use crate::kit::{module, os};
-use std::fs::File;
-use std::io::Write;
+use crate::kit::userfault::{self, Guard, Userfault};
+use crate::kit::{module, os, tasks, wait};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::thread;
 
 const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
 
 tests!("io_uring":
     writes_by_any_task_have_the_results_of_write.needs_path(PATH),
     a_file_that_a_ring_holds_keeps_its_events.needs_path(PATH),
-    nothing_but_writes_is_possible.needs_path(PATH),
     splicing_to_the_file_is_einval,
     a_passed_file_keeps_its_indices,
     a_file_that_is_being_passed_keeps_its_events,
-    a_passed_file_outlives_its_sender,
     a_file_kept_at_exec_keeps_its_indices,
+    a_page_that_comes_late_holds_up_one_write_to_a_file.needs_path(userfault::PATH),
     the_module_stays_while_a_ring_holds_its_file.of_loading().needs_path(PATH),
 );
 
@@ -58,37 +57,33 @@ fn writes(by: By, is_held: bool) {
         true => ring.write_held(how, length),
         false => ring.write(&event.data.file, how, length),
     };
+    let index = event.index.to_ne_bytes();
+    // A location behind the end.
+    let beyond = [&index[..], &[0; 4], &location(9, 1), b"\0"].concat();
     for how in HOWS {
         for payload in payloads() {
-            let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+            let record = [&index[..], &payload].concat();
             ring.page.put(0, &record);
             assert_eq!(write(how, record.len()), Ok(record.len()), "{by:?} {how:?}");
-            let recorded = traced.recorded(payload.len());
-            assert_eq!(recorded, [payload.clone()], "{by:?} {how:?}");
+            assert_eq!(traced.recorded(payload.len()), [payload], "{by:?} {how:?}");
         }
-        let too_short = [
-            (0, Errno::EFAULT),
-            (3, Errno::EFAULT),
-            (4, Errno::EINVAL),
-            (11, Errno::EINVAL),
-        ];
-        for (length, error) in too_short {
+        for (record, length, error) in [
+            (&index[..], 0, Errno::EFAULT),
+            (&index, 3, Errno::EFAULT),
+            (&index, 4, Errno::EINVAL),
+            (&index, 11, Errno::EINVAL),
+            (&1000u32.to_ne_bytes(), 12, Errno::ENOENT),
+            (&beyond, beyond.len(), Errno::EFAULT),
+        ] {
+            ring.page.put(0, record);
             let case = format!("{by:?} {how:?} of {length} bytes");
             assert_eq!(write(how, length), Err(error), "{case}");
         }
-        ring.page.put(0, &1000u32.to_ne_bytes());
-        assert_eq!(write(how, 12), Err(Errno::ENOENT), "{by:?} {how:?}");
-        // A location behind the end.
-        let index = event.index.to_ne_bytes();
-        let beyond = [&index[..], &[0; 4], &location(9, 1), b"\0"].concat();
-        ring.page.put(0, &beyond);
-        let written = write(how, beyond.len());
-        assert_eq!(written, Err(Errno::EFAULT), "{by:?} {how:?}");
     }
     assert!(traced.recorded(11).is_empty(), "{by:?}");
     traced.tracer.disable(&event.name);
     event.wait_clear();
-    ring.page.put(0, &event.index.to_ne_bytes());
+    ring.page.put(0, &index);
     for how in HOWS {
         assert_eq!(write(how, 12), Err(Errno::EBADF), "{by:?} {how:?}");
     }
@@ -96,7 +91,7 @@ fn writes(by: By, is_held: bool) {
     traced.tracer.enable(&event.name);
     ring.page.protect(libc::PROT_NONE);
     assert_eq!(write(How::Write, 15), Err(Errno::EFAULT), "{by:?}");
-    ring.page.protect(crate::kit::memory::READ_WRITE);
+    ring.page.protect(READ_WRITE);
     // From here on the event is kept by the file alone, and goes with the ring.
     assert_eq!(event.unregister(), Ok(()));
     traced.only_this_is_recorded(&payloads()[0]);
@@ -143,21 +138,6 @@ fn the_module_stays_while_a_ring_holds_its_file() {
     }
     ring.let_go();
     module::unload_when_idle();
-}
-
-fn nothing_but_writes_is_possible() {
-    for by in [By::Caller, By::Worker, By::Poller] {
-        let ring = Ring::run_by(by);
-        let traced = Traced::new(TEXT);
-        let file = &traced.event.data.file;
-        assert_eq!(ring.read(file, 12), Err(Errno::EINVAL), "{by:?}");
-        let (from, mut to) = os::pipe().unwrap();
-        to.write_all(&[0; 16]).unwrap();
-        assert_eq!(ring.splice(&from, file, 16), Err(Errno::EINVAL), "{by:?}");
-        assert_eq!(traced.event.unregister(), Ok(()));
-        traced.only_this_is_recorded(&payloads()[0]);
-        wait_gone("st_uring");
-    }
 }
 
 /// As for the C implementation, which has no `splice_write`.
@@ -224,8 +204,7 @@ fn a_passed_file_keeps_its_indices() {
     assert_eq!(data.unregister_bit(page.address(), 1), Err(Errno::ENOENT));
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     tracer.disable("st_pass_two");
-    child.line.say(Word::End);
-    child.join();
+    child.finish();
     // The child's registrations have ended with it; the index of the file has not.
     stays("st_pass_two");
     assert_eq!(data.write(1, &[4; 4]), Err(Errno::EBADF));
@@ -263,54 +242,24 @@ fn a_file_that_is_being_passed_keeps_its_events() {
     wait_gone("st_pass_queue");
 }
 
-fn a_passed_file_outlives_its_sender() {
-    let (here, there) = UnixStream::pair().unwrap();
-    let sender = child::fork_until(Word::Sent, |line| {
-        let event = Event::new("st_pass_killed u32 a");
-        send_file(&here, &event.data.file);
-        line.say(Word::Sent);
-        line.wait_for_kill();
-    });
-    sender.kill();
-    let received = write_by_a_received_file(&there, "st_pass_killed");
-    stays("st_pass_killed");
-    let page = Mapping::kept(1);
-    let again = received.register_text("st_pass_killed u32 a", page.address(), 0);
-    assert_eq!(again, Ok(0));
-    drop(received);
-    stays("st_pass_killed");
-}
-
 /// The executed program has the file, and none of the registrations.
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
-    let (mut output, input) = os::pipe().unwrap();
     let mut parent = child::fork_until(Word::Registered, |line| {
-        let other = Event::new("st_pass_first u32 a");
+        let first = Event::new("st_pass_first u32 a");
         let page = Mapping::kept(1);
-        let data = &other.data;
-        let index = data.register_text("st_pass_exec u32 a", page.address(), 0);
+        let index = first
+            .data
+            .register_text("st_pass_exec u32 a", page.address(), 0);
         assert_eq!(index, Ok(1));
-        os::keep_at_exec(&data.file);
         line.ask(Word::Registered, Word::Exec);
-        let write = format!(
-            "printf '\\001\\000\\000\\000abcd' >&{}; echo written; read word",
-            data.file.as_raw_fd()
-        );
-        use std::os::unix::process::CommandExt;
-        let error = Command::new("bash")
-            .args(["-c", &write])
-            .stdin(input_of_nothing())
-            .stdout(input.try_clone().unwrap())
-            .exec();
-        panic!("exec: {error}");
+        become_shell(&first.data, 1, 1);
     });
     tracer.enable("st_pass_exec");
     parent.line.say(Word::Exec);
-    let mut word = [0; 8];
-    std::io::Read::read_exact(&mut output, &mut word).unwrap();
-    assert_eq!(&word, b"written\n");
-    assert_eq!(tracer.take_payloads("st_pass_exec", 4), [*b"abcd"]);
+    wait::until("the program to write its record", || {
+        tracer.take_payloads("st_pass_exec", 4) == [[9; 4]]
+    });
     tracer.disable("st_pass_exec");
     assert!(event_exists("st_pass_first"));
     parent.kill();
@@ -318,10 +267,46 @@ fn a_file_kept_at_exec_keeps_its_indices() {
     wait_gone("st_pass_first");
 }
 
-/// A pipe that stays empty until the process that holds it ends.
-fn input_of_nothing() -> File {
-    let (from, to) = os::pipe().unwrap();
-    os::keep_at_exec(&to);
-    std::mem::forget(to);
-    from
+/// Asserts that others can write while a thread of `stuck` waits in a write: its own process, and
+/// this one by each way to share a file.
+fn others_write(event: &Event, stuck: &mut Child) {
+    let tracer = TraceInstance::instance(&event.name);
+    tracer.enable(&event.name);
+    stuck.line.ask(Word::Write, Word::Written);
+
+    write(event, [3]);
+    let copy = event.data.file.try_clone().expect("dup");
+    let (to, from) = UnixStream::pair().expect("a pair of sockets");
+    send_file(&to, &event.data.file);
+    let passed = receive_file(&from);
+    let taken = tasks::take_file(stuck.pid, event.data.file.as_raw_fd());
+    for (value, file) in [(4_u32, &copy), (5, &passed), (6, &taken)] {
+        let record = [event.index.to_ne_bytes(), value.to_ne_bytes()].concat();
+        let written = os::write_from(file, record.as_ptr() as u64, record.len());
+        assert_eq!(written, Ok(record.len()), "{value}");
+    }
+    assert_eq!(values(&tracer, event), [2, 3, 4, 5, 6]);
+}
+
+fn a_page_that_comes_late_holds_up_one_write_to_a_file() {
+    let event = Event::new("st_shared_fault u32 a");
+    // One thread writes from a page that does not come, the other one follows orders.
+    let mut stuck = child::fork(|line| {
+        let page = Mapping::kept(1);
+        let faults = Userfault::on(&page, Guard::Missing);
+        faults.send(line, &page);
+        thread::scope(|scope| {
+            scope.spawn(|| os::write_from(&event.data.file, page.address(), 8));
+            line.hear(Word::Write);
+            write(&event, [2]);
+            line.say(Word::Written);
+            line.wait_for_kill();
+        });
+    });
+    let (faults, _) = Userfault::of_child(&mut stuck);
+    // The page of the index: without a consumer, nothing else of a record is read.
+    faults.wait_asked();
+    others_write(&event, &mut stuck);
+    // A task that waits there can be killed.
+    stuck.kill();
 }

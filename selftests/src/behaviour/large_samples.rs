@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records near the limit of perf's samples: other parts of a sample, groups of perf events that
-//! change meanwhile, and eBPF programs that read a record too long for the trace core's buffer.
+//! Records for perf beyond the trace core's buffer of 8 KB: other parts of a sample, groups of perf
+//! events, and eBPF programs that read such a record. The size of a sample has 16 bits, for all
+//! that it holds, and the kernel does not check for an overflow.
 
 use crate::harness::{self, options, tests};
 use crate::kit::abi::location;
 use crate::kit::bpf::{self, Counters, Instruction, Program};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
+use crate::kit::memory::READ_WRITE;
 use crate::kit::os;
 use crate::kit::payload::bytes;
 use crate::kit::perf::*;
 use crate::kit::profile;
+use crate::kit::ring::Record;
 use crate::kit::setting::Setting;
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::wait::SetOnDrop;
+use crate::kit::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 tests!("large_samples":
-    each_word_of_a_sample_is_left_room_for,
+    each_size_comes_byte_for_byte,
+    what_else_is_in_a_sample_is_left_room_for,
+    what_perf_cannot_take_is_a_miss_beside_ftrace.skip_if(tracefs::lacks_long_records),
+    the_deepest_stack_fits,
+    about_the_size_of_the_trace_cores_buffer,
+    listeners_that_come_and_go_get_whole_samples,
     siblings_are_left_room_for,
     a_listener_without_records_limits_nothing,
     a_listener_on_another_processor_limits_all,
@@ -36,18 +44,54 @@ tests!("large_samples":
     a_listener_to_user_space_limits_nothing,
 );
 
+/// Asserts that a payload of this length is recorded.
+#[track_caller]
+fn assert_taken(event: &Event, perf: &mut Perf, length: usize) {
+    let payload = bytes(length);
+    assert_eq!(event.write(&payload), Ok(4 + length), "{length}");
+    assert_recorded(perf, &payload);
+}
+
 /// Asserts that a payload of `longest` bytes is recorded, and one byte more is refused.
 #[track_caller]
 fn assert_limit(event: &Event, perf: &mut Perf, longest: usize) {
-    let payload = bytes(longest);
-    assert_eq!(event.write(&payload), Ok(4 + longest), "{longest}");
-    assert_recorded(perf, &payload);
+    assert_taken(event, perf, longest);
     assert_eq!(event.write(&bytes(longest + 1)), Err(Errno::E2BIG));
     assert_eq!(perf.take().len(), 0, "{longest}");
 }
 
-fn each_word_of_a_sample_is_left_room_for() {
-    const WORDS: [u64; 11] = [
+/// A mask of twelve user or kernel registers that every architecture has.
+const REGISTERS: u64 = 0xfff;
+
+/// The record and a call chain of at most so many entries; 0 for the kernel's limit.
+fn chains_of(max_stack: u16) -> Sample {
+    Sample {
+        max_stack,
+        ..Sample::CHAINS
+    }
+}
+
+fn each_size_comes_byte_for_byte() {
+    let event = Event::new("st_large u32 a");
+    let mut perf = Perf::listen(&event, Sample::PLAIN);
+    for length in [9000, 30_000, 32_768, 65_000]
+        .into_iter()
+        .chain(MAX_PAYLOAD - 20..=MAX_PAYLOAD)
+    {
+        assert_taken(&event, &mut perf, length);
+    }
+    for more in [1, 8, 1000, 500_000] {
+        let refused = event.write(&bytes(MAX_PAYLOAD + more));
+        assert_eq!(refused, Err(Errno::E2BIG), "{more} more");
+    }
+    assert_eq!(perf.take().len(), 0);
+    assert_eq!(profile::missed("st_large"), (0, 0));
+}
+
+/// Samples with various contents.
+fn samples() -> Vec<Sample> {
+    let usual = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_PERIOD;
+    let words = [
         SAMPLE_IDENTIFIER,
         SAMPLE_IP,
         SAMPLE_TIME,
@@ -60,15 +104,204 @@ fn each_word_of_a_sample_is_left_room_for() {
         SAMPLE_DATA_PAGE_SIZE,
         SAMPLE_CODE_PAGE_SIZE,
     ];
-    let event = Event::new("st_ls_words u32 a");
-    let all = WORDS.iter().fold(0, |kinds, kind| kinds | kind);
-    for kind in WORDS.into_iter().chain([all]) {
-        let sample = Sample::of(kind);
-        let mut perf = Perf::listen(&event, sample);
-        let longest = MAX_PAYLOAD - 8 * kind.count_ones() as usize;
-        assert_eq!(sample.max_payload(), longest);
-        assert_limit(&event, &mut perf, longest);
+    let kinds = [
+        0,
+        words.iter().fold(0, |kinds, kind| kinds | kind),
+        usual,
+        usual | SAMPLE_IDENTIFIER,
+        SAMPLE_READ,
+        usual | SAMPLE_ID,
+    ];
+    let mut samples: Vec<Sample> = words.into_iter().chain(kinds).map(Sample::of).collect();
+    for max_stack in [0, 1, 40, DEFAULT_MAX_STACK] {
+        samples.push(Sample {
+            kind: usual | SAMPLE_CALLCHAIN,
+            ..chains_of(max_stack)
+        });
     }
+    let registers = Sample {
+        kind: usual | SAMPLE_REGS_USER,
+        regs_user: REGISTERS,
+        ..Sample::PLAIN
+    };
+    samples.push(registers);
+    samples.push(Sample {
+        kind: SAMPLE_REGS_INTR,
+        regs_intr: REGISTERS,
+        ..Sample::PLAIN
+    });
+    // The kernel does not cut the stack for contents that follow it.
+    for (stack_user, behind) in [(8, 0), (8192, 0), (65_528, 0), (8192, SAMPLE_REGS_INTR)] {
+        samples.push(Sample {
+            kind: registers.kind | SAMPLE_STACK_USER | behind,
+            stack_user,
+            regs_intr: REGISTERS,
+            ..registers
+        });
+    }
+    samples
+}
+
+fn what_else_is_in_a_sample_is_left_room_for() {
+    let event = Event::new("st_large u32 a");
+    for sample in samples() {
+        let mut perf = Perf::listen(&event, sample);
+        let longest = sample.max_payload();
+        for length in [8185, 30_000, longest - 1, longest] {
+            let payload = bytes(length);
+            assert_eq!(
+                event.write(&payload),
+                Ok(4 + length),
+                "{length} for {sample:?}"
+            );
+            assert_recorded(&mut perf, &payload);
+        }
+        let refused = event.write(&bytes(longest + 1));
+        assert_eq!(refused, Err(Errno::E2BIG), "{longest} for {sample:?}");
+        assert_eq!(perf.take().len(), 0);
+    }
+}
+
+fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
+    let event = Event::new("st_large u32 a");
+    let tracer = TraceInstance::instance("st_large");
+    tracer.control("buffer_subbuf_size_kb", "128");
+    tracer.enable("st_large");
+    let sample = Sample::CHAINS;
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+    let longest = sample.max_payload();
+    for length in [longest, longest + 1, 65_000, MAX_PAYLOAD + 1] {
+        assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+    }
+    assert_recorded(&mut perf, &bytes(longest));
+    assert_eq!(profile::missed("st_large"), (0, 3));
+    assert_eq!(tracer.lines("st_large").len(), 4);
+}
+
+/// Writes with the call chain of very many functions, whose frames are forged.
+#[cfg(target_arch = "x86_64")]
+fn write_deeply(event: &Event, payload: &[u8]) -> isize {
+    use std::os::fd::AsRawFd;
+
+    const DEPTH: usize = 1000;
+    let buffer = [&event.index.to_ne_bytes()[..], payload].concat();
+    let mut frames = vec![[0u64; 2]; DEPTH];
+    let start = frames.as_ptr() as u64;
+    for (at, frame) in frames.iter_mut().enumerate() {
+        *frame = [start + 16 * (at as u64 + 1), 0x40_0000 + at as u64];
+    }
+    frames[DEPTH - 1] = [0; 2];
+    let mut result: isize;
+    // SAFETY: Calls write() with the frame pointer at the forged frames. They and the buffer live
+    // until the call returns.
+    unsafe {
+        std::arch::asm!(
+            "push rbp",
+            "mov rbp, {frames}",
+            "syscall",
+            "pop rbp",
+            frames = in(reg) start,
+            inlateout("rax") libc::SYS_write as isize => result,
+            in("rdi") event.data.file.as_raw_fd(),
+            in("rsi") buffer.as_ptr(),
+            in("rdx") buffer.len(),
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    drop(frames);
+    result
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn write_deeply(event: &Event, payload: &[u8]) -> isize {
+    event.write(payload).map_or(-1, |written| written as isize)
+}
+
+fn the_deepest_stack_fits() {
+    let event = Event::new("st_large u32 a");
+    for max_stack in [40, 0] {
+        let sample = chains_of(max_stack);
+        let mut perf = Perf::listen(&event, sample);
+        let payload = bytes(sample.max_payload());
+        assert_eq!(write_deeply(&event, &payload), 4 + payload.len() as isize);
+        let samples = perf.take_samples();
+        assert_eq!(samples.len(), 1);
+        let most = match max_stack {
+            0 => DEFAULT_MAX_STACK,
+            most => most,
+        };
+        let entries = u64::from_ne_bytes(samples[0][8..16].try_into().unwrap());
+        if cfg!(target_arch = "x86_64") {
+            assert!(entries >= u64::from(most), "{entries} entries");
+        }
+        assert!(samples[0].len() <= 65_528 && entries <= u64::from(most) + 8);
+        assert_taken(&event, &mut perf, payload.len());
+    }
+}
+
+fn about_the_size_of_the_trace_cores_buffer() {
+    let event = Event::new("st_large u32 a");
+    let counters = Counters::new(1);
+    // Without a program, and with one that keeps or drops the sample.
+    for (result, count) in [(None, 0), (Some(1), 31), (Some(0), 62)] {
+        let mut perf = Perf::listen(&event, Sample::PLAIN);
+        if let Some(result) = result {
+            let program = Program::counting(&counters, result);
+            perf.attach(&program).expect("attach a program");
+        }
+        for length in (8170..8200).chain([30_000]) {
+            let payload = bytes(length);
+            assert_eq!(event.write(&payload), Ok(4 + length));
+            match result {
+                Some(0) => assert_eq!(perf.take().len(), 0, "{length}"),
+                _ => assert_recorded(&mut perf, &payload),
+            }
+        }
+        assert_eq!(
+            counters.get(0),
+            count,
+            "with a program that returns {result:?}"
+        );
+    }
+}
+
+/// Interrupts add perf events to a processor's list. No sample overflows its size, whatever the
+/// list at the check. Records are about as long as the lasting listener can take.
+fn listeners_that_come_and_go_get_whole_samples() {
+    let event = Event::new("st_large u32 a");
+    let (first, last) = os::first_and_last_cpu();
+    os::run_on(first);
+    let chains = Sample::CHAINS;
+    let longest = chains.max_payload();
+    let listen = |sample| Perf::sample_with(event.id(), ALL_PROCESSES, first as i32, PAGES, sample);
+    let mut perf = listen(chains);
+    event.wait_set();
+    let (mut recorded, mut refused) = (0, 0);
+    let mut all = samples().into_iter().cycle();
+    let come_and_go = || {
+        os::run_on(last);
+        // Panics unless its samples are whole, too.
+        let _: Vec<Record> = listen(all.next().unwrap()).take();
+    };
+    let came = wait::beside(come_and_go, || {
+        for round in 0..150 {
+            let payload = bytes(longest - 600 + 4 * round);
+            match event.write(&payload) {
+                Ok(_) => {
+                    recorded += 1;
+                    assert_recorded(&mut perf, &payload);
+                }
+                Err(error) => {
+                    assert_eq!(error, Errno::E2BIG);
+                    refused += 1;
+                    assert_eq!(perf.take().len(), 0);
+                }
+            }
+        }
+    });
+    assert!(recorded > 0, "{recorded} recorded, {refused} refused");
+    assert!(came > 1, "{came} others listened");
 }
 
 /// A perf event on the first processor, with all counts of its group in each sample.
@@ -89,14 +322,20 @@ fn siblings_are_left_room_for() {
     let event = Event::new("st_ls_siblings u32 a");
     let (mut perf, sample, cpu) = leader(&event);
     let longest = sample.max_payload();
-    let mut siblings = Vec::new();
     // Room for the most siblings is left from the beginning.
-    for count in [0, 1, 40, 200] {
+    assert_limit(&event, &mut perf, longest);
+    let sampled = Perf::sibling_with(perf.file(), event.id(), ALL_PROCESSES, cpu, sample);
+    let mut sampled = sampled
+        .expect("perf_event_open in a group")
+        .with_ring(PAGES, READ_WRITE);
+    let mut siblings = Vec::new();
+    for count in [0, 40, 200] {
         while siblings.len() < count {
             let sibling = Perf::sibling_of(perf.file(), ALL_PROCESSES, cpu);
             siblings.push(sibling.expect("perf_event_open in a group"));
         }
         assert_limit(&event, &mut perf, longest);
+        assert_recorded(&mut sampled, &bytes(longest));
     }
 }
 
@@ -115,9 +354,7 @@ fn a_listener_without_records_limits_nothing() {
 }
 
 fn a_listener_on_another_processor_limits_all() {
-    let cpus = os::cpus();
-    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-    assert_ne!(first, last, "the test needs two processors");
+    let (first, last) = os::first_and_last_cpu();
     let event = Event::new("st_ls_other u32 a");
     let id = event.id();
     let mut plain = Perf::sample(id, ALL_PROCESSES, first as i32, PAGES);
@@ -157,16 +394,8 @@ fn longer_call_chains_are_left_room_for() {
     let _marks = Setting::new(MAX_MARKS, "1000");
     // With 0 a perf event gets the kernel's limit at that time.
     for max_stack in [LONG, 0] {
-        let sample = Sample {
-            max_stack,
-            ..Sample::CHAINS
-        };
-        let mut perf = Perf::listen(&event, sample);
-        let longest = Sample {
-            max_stack: LONG,
-            ..Sample::CHAINS
-        };
-        assert_limit(&event, &mut perf, longest.max_payload());
+        let mut perf = Perf::listen(&event, chains_of(max_stack));
+        assert_limit(&event, &mut perf, chains_of(LONG).max_payload());
     }
 }
 
@@ -330,15 +559,22 @@ fn a_program_reads_its_end() {
     let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
     perf.attach(&program).expect("attach a program");
     event.wait_set();
-    for length in LENGTHS {
+    let located = |length: usize| {
         let mut payload = bytes(length);
         payload[..4].copy_from_slice(&location(4, (length - 8) as u32));
-        let before = counters.all(2);
+        payload
+    };
+    for length in LENGTHS {
+        let (payload, before) = (located(length), counters.all(2));
         assert_eq!(event.write(&payload), Ok(4 + length));
         assert_more(&counters, 0, before[0], length as u64 - 8);
         let last = payload[length - 8..].try_into().unwrap();
         assert_more(&counters, 1, before[1], u64::from_ne_bytes(last));
     }
+    // What no sample could hold no program sees either.
+    let before = counters.all(2);
+    assert_eq!(event.write(&located(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
+    assert_eq!(counters.all(2), before);
 }
 
 /// A program's context has the address of registers in place of the common fields; a sample has
@@ -393,8 +629,7 @@ fn a_program_runs_for_what_no_sample_has_room_for() {
     assert_recorded(&mut plain, &bytes(longest));
     assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     drop(perf);
-    assert_eq!(event.write(&bytes(longest + 1)), Ok(4 + longest + 1));
-    assert_recorded(&mut plain, &bytes(longest + 1));
+    assert_taken(&event, &mut plain, longest + 1);
     assert_eq!(counters.get(0), 4);
     assert_eq!(profile::missed("st_ls_runs"), (0, 2));
 }
@@ -416,16 +651,14 @@ fn the_limit_is_that_of_those_that_are_open() {
     let event = Event::new("st_ls_open u32 a");
     let mut plain = Perf::listen(&event, Sample::PLAIN);
     let open = |max_stack| {
-        let sample = Sample {
-            max_stack,
-            ..Sample::CHAINS
-        };
+        let sample = chains_of(max_stack);
         let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
         (perf, sample.max_payload())
     };
     let long = open(100);
     assert_limit(&event, &mut plain, long.1);
-    let (short, twin) = (open(10), open(100));
+    // Neither the first nor the last that comes decides.
+    let (twin, short) = (open(100), open(10));
     assert_limit(&event, &mut plain, long.1);
     drop(long.0);
     // Another perf event with the same limit is open.

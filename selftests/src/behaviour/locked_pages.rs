@@ -152,8 +152,7 @@ fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
     user.line.hear(Word::Ready);
     stall::retry_round(|| round(&mut user, &mut server));
     TraceInstance::top().disable(EVENT);
-    user.line.say(Word::End);
-    user.join();
+    user.finish();
 }
 
 fn a_bit_that_is_set_is_not_lost() {

@@ -5,7 +5,7 @@
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
-use crate::kit::child::{self, Word};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::machine;
@@ -35,7 +35,7 @@ const BITS: u64 = 1000;
 struct ManyProcesses {
     _data: Data,
     page: Mapping,
-    children: Vec<i32>,
+    children: Vec<Child>,
 }
 
 impl ManyProcesses {
@@ -50,25 +50,12 @@ impl ManyProcesses {
             data.register_text(&text, page.address() + 4 * i, 0)
                 .unwrap();
         }
-        let fork = |_| match os::fork().expect("fork") {
-            0 => loop {
-                thread::sleep(Duration::from_secs(1000));
-            },
-            pid => pid,
-        };
+        os::allow_open_files(4 * children as u64 + 100);
+        let fork = |_| child::fork(Line::wait_for_kill);
         ManyProcesses {
             _data: data,
             page,
             children: (0..children).map(fork).collect(),
-        }
-    }
-}
-
-impl Drop for ManyProcesses {
-    fn drop(&mut self) {
-        for pid in &self.children {
-            let _ = os::kill(*pid, libc::SIGKILL);
-            let _ = os::wait(*pid, 0);
         }
     }
 }
@@ -135,7 +122,7 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
             })
         })
         .collect();
-    let pids = many.children.iter().copied();
+    let pids = many.children.iter().map(|child| child.pid);
     let pids = pids.chain([process::id() as i32]);
     let mut counter = Counter {
         many: &many,
@@ -160,7 +147,7 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
             break;
         }
     }
-    others.into_iter().for_each(child::Child::kill);
+    others.into_iter().for_each(Child::kill);
     let lines = counter.lines.values().sum::<u64>();
     println!("  # {lines} lines, {length} bytes; at most {most} kB more in use");
     assert!(counter.rest.is_empty());

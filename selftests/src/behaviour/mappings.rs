@@ -16,22 +16,19 @@ use crate::kit::swap::{self, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::{machine, os, wait};
+use crate::kit::{os, wait};
 use std::fs::File;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
 
 tests!("mappings":
     a_page_that_moves_away_is_not_written_where_it_went,
     a_page_that_moves_away_and_leaves_another_is_written_where_it_was,
     a_moved_page_that_is_unregistered_is_left_alone,
     a_locked_page_follows,
-    a_locked_page_that_was_never_touched_is_brought_in,
     secret_memory_cannot_register.needs_path(SECRET),
     secret_memory_in_place_of_the_word_is_left_alone.needs_path(SECRET),
-    a_page_of_perf_cannot_register.skip_if(os::is_of_6_12),
     a_page_that_cannot_be_had_is_brought_in_a_few_times.skip_if(lacks_such_pages),
     a_page_of_perf_in_place_of_the_word_is_left_alone.skip_if(os::is_of_6_12),
     a_buffer_of_perf_that_comes_and_goes_holds_up_nothing.limit(200),
@@ -55,29 +52,15 @@ const SECRET: &str = "/sys/module/secretmem/parameters/enable";
 const GUARD: i32 = 102;
 const NO_GUARD: i32 = 103;
 
-/// A toggle that does not wait takes a few milliseconds.
-fn limit() -> Duration {
-    Duration::from_secs(2) * machine::slowness()
-}
-
 /// The other bits of the word.
 const REST: u32 = 0x5a5a_5a50;
-
-/// Switches the event: the change does not wait for memory.
-#[track_caller]
-fn switch(event: &Event, on: bool) {
-    let start = Instant::now();
-    event.switch(on);
-    let took = start.elapsed();
-    assert!(took < limit(), "a change of the event took {took:?}");
-}
 
 /// Switches the event several times, at last on. The bit cannot be written, and each repair is
 /// given up.
 #[track_caller]
 fn switch_in_vain(event: &Event) {
     for on in [true, false, true, false, true] {
-        switch(event, on);
+        event.switch_promptly(on);
         settle();
     }
 }
@@ -94,7 +77,7 @@ fn leaves_alone(event: &Event, word: &AtomicU32) {
 #[track_caller]
 fn follows(event: &Event) {
     for on in [false, true, false, true, false] {
-        switch(event, on);
+        event.switch_promptly(on);
         wait::until("the bit to follow", || event.bit() == on);
     }
 }
@@ -117,7 +100,7 @@ fn is_forgotten(event: &Event, page: &Mapping) {
     for word in [0, REST | 1] {
         page.set(0, word);
         for on in [true, false] {
-            switch(event, on);
+            event.switch_promptly(on);
             settle();
             assert_eq!(page.get(0), word);
         }
@@ -142,7 +125,7 @@ fn a_page_that_moves_away_and_leaves_another_is_written_where_it_was() {
     let mut event = Event::new("st_map_left u32 a");
     event.page.set(0, REST);
     let moved = event.page.move_away(true);
-    switch(&event, true);
+    event.switch_promptly(true);
     // Without a read of the word, which would fault the page in.
     swap::wait_brought_back(&event.page);
     event.wait_set();
@@ -154,7 +137,7 @@ fn a_page_that_moves_away_and_leaves_another_is_written_where_it_was() {
 
 fn a_moved_page_that_is_unregistered_is_left_alone() {
     let mut event = Event::new("st_map_gone u32 a");
-    switch(&event, true);
+    event.switch_promptly(true);
     event.wait_set();
     let moved = event.page.move_away(false);
     assert_eq!(event.unregister(), Err(Errno::EFAULT));
@@ -177,18 +160,6 @@ fn a_locked_page_follows() {
     event.page.unlock();
     follows(&event);
     assert_eq!(event.unregister(), Ok(()));
-}
-
-fn a_locked_page_that_was_never_touched_is_brought_in() {
-    let event = Event::new("st_map_onfault u32 a");
-    event.page.discard();
-    event.page.lock(libc::MLOCK_ONFAULT);
-    assert_eq!(event.page.resident(), 0);
-    switch(&event, true);
-    swap::wait_brought_back(&event.page);
-    event.wait_set();
-    assert_eq!(event.page.kilobytes("Locked"), 4);
-    follows(&event);
 }
 
 fn secret_memory_cannot_register() {
@@ -219,20 +190,6 @@ fn secret_memory_in_place_of_the_word_is_left_alone() {
     assert_eq!(event.unregister(), Ok(()));
     assert_eq!(event.page.get(0), REST);
     is_forgotten(&event, &event.page);
-}
-
-fn a_page_of_perf_cannot_register() {
-    let perf = Perf::of_nothing();
-    let page = Mapping::kept(1);
-    for protection in [READ_WRITE, READ] {
-        perf.cover(&page, protection);
-        let before = page.get(0);
-        let data = Data::open();
-        let result = data.register_text("st_map_perf u32 a", page.address(), 0);
-        assert_eq!(result, Err(Errno::EFAULT));
-        assert_eq!(page.get(0), before);
-    }
-    wait_gone("st_map_perf");
 }
 
 fn lacks_such_pages() -> Option<String> {
@@ -266,7 +223,7 @@ fn a_page_of_perf_in_place_of_the_word_is_left_alone() {
         leaves_alone(&event, event.page.word(0));
         assert_eq!(event.unregister(), cleared);
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
-        switch(&event, false);
+        event.switch_promptly(false);
     }
 }
 
@@ -280,14 +237,14 @@ fn a_page_of_a_driver_follows() {
     let address = ring.address() + at as u64;
     event.add_bit(address, 0);
     for on in [true, false, true] {
-        switch(&event, on);
+        event.switch_promptly(on);
         wait::until("the bit on the driver's page", || {
             ring.get(at) & 1 == u32::from(on)
         });
         settle();
     }
     assert_eq!(event.data.unregister_bit(address, 0), Ok(()));
-    switch(&event, false);
+    event.switch_promptly(false);
 }
 
 /// Unmapping a perf buffer takes `event_mutex` with the mmap_lock held.
@@ -307,7 +264,7 @@ fn a_buffer_of_perf_that_comes_and_goes_holds_up_nothing() {
         });
         while !coming.is_finished() {
             for on in [true, false] {
-                switch(&event, on);
+                event.switch_promptly(on);
             }
         }
         coming.join().unwrap();
@@ -327,7 +284,7 @@ fn a_page_of_ftrace_is_left_alone() {
     assert_eq!(event.register(address, 1), Err(Errno::EFAULT));
     assert_eq!(event.unregister(), Err(Errno::EFAULT));
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
-    switch(&event, false);
+    event.switch_promptly(false);
     event.page.unmap();
 }
 
@@ -350,13 +307,12 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
             other.tell(Word::SwapOut);
             event.page.swapped_or_present().0
         });
-        switch(&event, on);
+        event.switch_promptly(on);
         swap::wait_brought_back(&event.page);
         wait::until("the bit", || event.bit() == on);
         assert_eq!(event.page.get(64), REST);
     }
-    other.line.say(Word::End);
-    other.join();
+    other.finish();
 }
 
 fn a_hole_in_shared_memory_gets_its_bit() {
@@ -374,16 +330,16 @@ fn a_hole_in_shared_memory_gets_its_bit() {
             pages.set(PAGE, REST | u32::from(!on));
             make_hole();
             assert_eq!(word(), 0);
-            switch(&event, on);
+            event.switch_promptly(on);
             wait::until("the bit in the hole", || word() == u32::from(on));
         }
         // A bit that is lost with its page stays lost until the next change.
-        switch(&event, true);
+        event.switch_promptly(true);
         wait::until("the bit in the hole", || word() == 1);
         punch();
         settle();
         assert_eq!(word(), 0);
-        switch(&event, false);
+        event.switch_promptly(false);
         settle();
     }
     punch();
@@ -414,7 +370,7 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
     let event = Event::new("st_map_dontfork u32 a");
     event.page.advise(libc::MADV_DONTFORK).unwrap();
     for on in [false, true] {
-        switch(&event, on);
+        event.switch_promptly(on);
         let mut child = child::fork(|line| {
             line.hear(Word::Look);
             assert_eq!(event.unregister(), Err(Errno::EFAULT));
@@ -424,8 +380,7 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
         event.toggle();
         child.line.ask(Word::Look, Word::Gone);
         follows(&event);
-        child.line.say(Word::End);
-        child.join();
+        child.finish();
     }
 }
 

@@ -28,9 +28,6 @@ tests!("mm_end":
     comes_though_a_reader_of_the_memory_stays
         .needs_path(userfault::PATH)
         .skip_if(tasks::lacks_memory_reads),
-    comes_though_a_reader_of_memory_with_many_bits_stays
-        .needs_path(userfault::PATH)
-        .skip_if(tasks::lacks_memory_reads),
     comes_though_its_threads_are_held_up_in_their_exits.needs_path(fuse::PATH),
     comes_though_an_exec_of_another_process_is_held_up.needs_path(fuse::PATH),
     comes_with_the_last_of_several_processes,
@@ -67,11 +64,6 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads from a process that has the event registered when it ends.
-    fn new() -> Reader {
-        Reader::of(|_| ())
-    }
-
     /// Reads from a process that has registered the event, and called `done`, before it ends.
     fn of(done: impl FnOnce(&Event)) -> Reader {
         let mut process = child::fork(|line| {
@@ -95,26 +87,23 @@ impl Reader {
 }
 
 fn comes_though_a_reader_of_the_memory_stays() {
-    let reader = Reader::new();
-    wait_gone(EVENT);
-    reader.child.kill();
-}
-
-/// More bits than the leaving task gives up itself.
-fn comes_though_a_reader_of_memory_with_many_bits_stays() {
-    let reader = Reader::of(|event| {
-        let words = Mapping::kept(1);
-        for number in 0..1000 {
-            event.add_bit(words.address() + 4 * (number / 32), (number % 32) as u8);
-        }
-    });
-    wait_gone(EVENT);
-    reader.child.kill();
+    // With few bits, and with more than the leaving task gives up itself.
+    for bits in [0, 1000] {
+        println!("  # beside {bits} more bits");
+        let reader = Reader::of(|event| {
+            let words = Mapping::kept(1);
+            for number in 0..bits {
+                event.add_bit(words.address() + 4 * (number / 32), (number % 32) as u8);
+            }
+        });
+        wait_gone(EVENT);
+        reader.child.kill();
+    }
 }
 
 fn leaves_nothing() {
     grows_by_nothing(10, machine::rounds(60), |_| {
-        let reader = Reader::new();
+        let reader = Reader::of(|_| ());
         wait_gone(EVENT);
         reader.child.kill();
     });

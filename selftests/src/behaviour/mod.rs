@@ -19,7 +19,6 @@ mod exec;
 mod faults;
 mod file_systems;
 mod fork;
-mod fork_at_probe;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
@@ -46,21 +45,16 @@ mod nodes;
 mod page_kinds;
 mod pages;
 mod perf;
-mod perf_kinds;
-mod perf_large;
 mod poll;
 mod processes;
 mod registrations;
-mod restricted;
 mod retries;
 mod right_bits;
-mod shared_file;
 mod signals;
 mod symbols;
 #[cfg(target_arch = "aarch64")]
 mod tags;
 mod traced_functions;
-mod truncate;
 mod unprivileged;
 mod userfaultfd;
 mod usual_times;
@@ -93,7 +87,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         large_sets::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
-        fork_at_probe::TESTS,
         at_probe::TESTS,
         faults::calls::TESTS,
         faults::processes::TESTS,
@@ -103,17 +96,13 @@ pub fn all() -> impl Iterator<Item = Test> {
         poll::TESTS,
         ftrace::TESTS,
         in_place::TESTS,
-        shared_file::TESTS,
         instances::TESTS,
         cpus::TESTS,
         nodes::TESTS,
         lockdown::TESTS,
         freezer::TESTS,
         retries::TESTS,
-        restricted::TESTS,
         perf::TESTS,
-        perf_kinds::TESTS,
-        perf_large::TESTS,
         kept_numbers::TESTS,
         large_samples::TESTS,
         signals::TESTS,
@@ -125,7 +114,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         lifetime::TESTS,
         multi_format::TESTS,
         dynamic_events::TESTS,
-        truncate::TESTS,
         listing::TESTS,
         unprivileged::TESTS,
         hostile_user::TESTS,

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Word};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays_due, Event};
 use crate::kit::fork_tree::{end, fork, tell};
@@ -16,16 +16,13 @@ use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{machine, os, tasks};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("page_kinds":
     a_copied_page_is_right_on_both_sides,
     a_page_shared_until_written_is_never_written_through,
     memory_shared_by_fork_has_one_bit_for_both,
-    a_file_in_memory_shows_the_bits_of_two_processes,
-    the_programs_own_data_is_written,
     a_page_given_back_keeps_its_bit.swapping(),
     pages_given_back_while_they_are_written_keep_their_bits.swapping(),
     pages_given_back_while_they_are_registered_keep_their_bits.swapping(),
@@ -134,76 +131,6 @@ fn memory_shared_by_fork_has_one_bit_for_both() {
     toggle();
 }
 
-fn a_file_in_memory_shows_the_bits_of_two_processes() {
-    let file = os::memory_file(2 * PAGE as u64);
-    // Each process maps the file itself, and registers a bit of its own in the second page.
-    let [mut one, mut two] = [3, 30].map(|bit| {
-        child::fork_until(Word::Registered, |line| {
-            let data = Data::open();
-            let pages = Mapping::of_shared(&file, 2);
-            let address = pages.address() + PAGE as u64 + 8;
-            data.register_text("st_kind_two u32 a", address, bit)
-                .unwrap();
-            line.ask(Word::Registered, Word::Drop);
-            pages.discard();
-            line.ask(Word::Dropped, Word::End);
-        })
-    });
-    let top = TraceInstance::top();
-    let toggle = |want: u32| {
-        let is = |want: u32| {
-            wait::until("the bits in the file to follow", || {
-                let mut bytes = [0; 4];
-                file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
-                u32::from_ne_bytes(bytes) == want
-            });
-        };
-        top.enable("st_kind_two");
-        is(want);
-        top.disable("st_kind_two");
-        is(0);
-    };
-    toggle((1 << 3) | (1 << 30));
-    one.line.ask(Word::Drop, Word::Dropped);
-    toggle((1 << 3) | (1 << 30));
-    one.kill();
-    toggle(1 << 30);
-    two.line.ask(Word::Drop, Word::Dropped);
-    toggle(1 << 30);
-    two.line.say(Word::End);
-    two.join();
-}
-
-/// What most programs register: a variable on a private page of the program's file.
-static VARIABLE: AtomicU32 = AtomicU32::new(0xf0);
-
-fn the_programs_own_data_is_written() {
-    let data = Data::open();
-    data.register_text("st_kind_data u32 a", VARIABLE.as_ptr() as u64, 0)
-        .unwrap();
-    let wait = |on: bool| {
-        wait::until("the variable's bit to follow", || {
-            VARIABLE.load(Ordering::Relaxed) == 0xf0 | u32::from(on)
-        });
-    };
-    let mut child = child::fork(|line| {
-        for on in [true, false, true, false] {
-            wait(on);
-            line.say(Word::Seen);
-        }
-    });
-    let top = TraceInstance::top();
-    for on in [true, false, true, false] {
-        match on {
-            true => top.enable("st_kind_data"),
-            false => top.disable("st_kind_data"),
-        }
-        wait(on);
-        child.line.hear(Word::Seen);
-    }
-    child.join();
-}
-
 fn a_page_given_back_keeps_its_bit() {
     let _swap = Swap::new();
     let event = Event::new("st_kind_free u32 a");
@@ -285,6 +212,16 @@ fn event_on(device: &Device, text: &str) -> Event {
     Event::in_memory(text, Mapping::of_shared(&file.expect("open a device"), 1))
 }
 
+/// In a child: drops the page of its bit, and looks at the bit, for each of two changes.
+fn drop_and_look(line: &mut Line, own: &Event, look: impl Fn(&mut Line, bool)) {
+    for on in [true, false] {
+        own.page.discard();
+        line.say(Word::Dropped);
+        look(line, on);
+        line.say(Word::Seen);
+    }
+}
+
 /// The first thread sleeps all the time.
 fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let device = Device::new();
@@ -292,14 +229,11 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_thread u32 a");
         let other = || {
-            for on in [true, false] {
-                own.page.discard();
-                line.say(Word::Dropped);
+            drop_and_look(line, &own, |_, on| {
                 // Without a read of the word, which would fault the page in.
                 swap::wait_brought_back(&own.page);
                 assert_eq!(own.bit(), on, "the bit");
-                line.say(Word::Seen);
-            }
+            });
         };
         thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
     });
@@ -339,12 +273,9 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_first u32 a");
         without_the_first_thread(|| {
-            for on in [true, false] {
-                own.page.discard();
-                line.say(Word::Dropped);
+            drop_and_look(line, &own, |_, on| {
                 wait::until("the bit", || own.bit() == on);
-                line.say(Word::Seen);
-            }
+            });
         });
     });
     switch_when_dropped(&mut child, &event, || ());
@@ -356,14 +287,13 @@ fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
     grows_by_nothing(10, machine::rounds(60), |_| {
-        let mut child = child::fork_until(Word::Dropped, |line| {
+        let child = child::fork_until(Word::Dropped, |line| {
             let own = event_on(&device, "st_kind_first u32 a");
             own.page.discard();
             without_the_first_thread(|| line.ask(Word::Dropped, Word::End));
         });
         event.follows(true);
-        child.line.say(Word::End);
-        child.join();
+        child.finish();
         event.follows(false);
     });
 }
@@ -373,13 +303,11 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let event = Event::new("st_kind_device u32 a");
     let mut child = child::fork(|line| {
         let own = event_on(&device, "st_kind_device u32 a");
-        for on in [true, false] {
-            own.page.discard();
-            line.ask(Word::Dropped, Word::Look);
+        drop_and_look(line, &own, |line, on| {
+            line.hear(Word::Look);
             // Written by the task work of this thread, before it returned from its sleep.
             assert_eq!(own.bit(), on, "the bit");
-            line.say(Word::Seen);
-        }
+        });
     });
     for on in [true, false] {
         child.line.hear(Word::Dropped);

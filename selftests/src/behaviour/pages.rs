@@ -17,7 +17,6 @@ use crate::tools::bpftrace::TYPES;
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 tests!("pages":
     a_page_that_may_only_be_written_gets_its_bit,
@@ -29,24 +28,11 @@ tests!("pages":
     many_dropped_pages_all_get_their_bits,
     a_process_busy_with_its_mappings_gets_its_bit,
     a_process_that_changes_its_mappings_is_not_waited_for.skip_if(stall::lacks_probes),
-    a_protected_page_waits_for_the_next_change,
     unregistering_clears_a_dropped_page_of_a_file,
 );
 
 /// Exists where the kernel has the function tracer.
 const TRACER: &str = "/sys/kernel/tracing/set_ftrace_filter";
-
-/// The limit of a toggle. One that waited for a page would never end.
-const PROMPT: Duration = Duration::from_secs(20);
-
-/// Attaches ftrace, or detaches it, which must not take long.
-#[track_caller]
-fn switch_promptly(event: &Event, on: bool) {
-    let start = Instant::now();
-    event.switch(on);
-    let time = start.elapsed();
-    assert!(time < PROMPT, "a change took {time:?}");
-}
 
 fn a_page_that_may_only_be_written_gets_its_bit() {
     let event = Event::new("st_page_write u32 a");
@@ -66,7 +52,7 @@ fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
     event.page.put(8, b"contents");
     for _ in 0..rounds {
         put_out();
-        switch_promptly(event, true);
+        event.switch_promptly(true);
         swap::wait_brought_back(&event.page);
         event.wait_set();
         let contents = event.page.long(8).load(Ordering::Relaxed);
@@ -126,7 +112,7 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
         };
         for _ in 0..5 {
             page.discard();
-            switch_promptly(&event, true);
+            event.switch_promptly(true);
             is(1 << bit);
             page.discard();
             event.switch(false);
@@ -205,7 +191,7 @@ fn many_dropped_pages_all_get_their_bits() {
             pages.discard();
             pages.resident() == 0
         });
-        switch_promptly(&event, true);
+        event.switch_promptly(true);
         // Without a read of a word, which would fault its page in.
         wait::until("the kernel to fault all pages in", || {
             pages.resident() == PAGES
@@ -260,22 +246,7 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
         });
         were_held_up == [true; 2]
     });
-    user.line.say(Word::End);
-    user.join();
-}
-
-fn a_protected_page_waits_for_the_next_change() {
-    let event = Event::new("st_page_none u32 a");
-    let neighbour = Mapping::new(1);
-    event.add_bit(neighbour.address(), 0);
-    let other_is = |on| wait::until("the other bit", || neighbour.get(0) == on);
-    event.page.protect(libc::PROT_NONE);
-    switch_promptly(&event, true);
-    other_is(1);
-    event.switch(false);
-    other_is(0);
-    event.page.protect(READ_WRITE);
-    event.toggle();
+    user.finish();
 }
 
 fn unregistering_clears_a_dropped_page_of_a_file() {

@@ -9,7 +9,6 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::poll::{
@@ -18,14 +17,12 @@ use crate::kit::poll::{
 };
 use crate::kit::random::Random;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::transfer::{receive_file, send_file};
 use crate::kit::uring::{How, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::wait;
 use crate::kit::{module, os, tasks, uring};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::thread;
@@ -52,9 +49,6 @@ tests!("poll":
     each_of_many_files_is_told.limit(300),
     each_of_many_files_is_told_of_changes_that_overtake_it.limit(300),
     what_is_reported_to_one_descriptor_is_reported_to_all,
-    a_child_that_sleeps_is_woken,
-    a_passed_file_is_waited_for,
-    events_of_groups_are_waited_for,
     an_unregistered_bit_does_not_end_it,
     a_polled_file_lets_its_events_go,
     a_file_that_is_closed_leaves_its_set,
@@ -333,27 +327,17 @@ fn what_changed_before_it_was_registered_is_not() {
 fn an_event_registered_by_a_file_in_a_set_is_waited_for() {
     let top = TraceInstance::top();
     for how in [0, EDGE] {
-        let data = Data::open();
+        let (data, page) = (Data::open(), Mapping::kept(1));
         let set = Epoll::of(&data.file, CHANGED | how);
-        let page = Mapping::kept(1);
-        for number in 0..20 {
-            let name = format!("st_poll_{number}");
-            register_number(&data, &page, number);
-            assert!(!set.has_changed(&data.file));
-            top.enable(&name);
-            set.wait_for_change(&data.file);
-            top.disable(&name);
-            set.wait_for_change(&data.file);
-        }
-        // While a task sleeps.
         wake(
             || set.wait_for_change(&data.file),
             || {
-                register_number(&data, &page, 20);
-                top.enable("st_poll_20");
+                register_number(&data, &page, 0);
+                top.enable("st_poll_0");
             },
         );
-        top.disable("st_poll_20");
+        top.disable("st_poll_0");
+        set.wait_for_change(&data.file);
     }
 }
 
@@ -548,68 +532,6 @@ fn what_is_reported_to_one_descriptor_is_reported_to_all() {
         .for_each(|set| set.add(&event.data.file, CHANGED));
     let told = sets.iter().filter(|set| set.has_changed(&event.data.file));
     assert_eq!(told.count(), 1);
-}
-
-/// The child may be woken before its bit is written, as it shares the page: then it is woken again.
-fn a_child_that_sleeps_is_woken() {
-    let event = polled("st_poll u32 a");
-    let mut child = child::fork(|line| {
-        for on in [true, false] {
-            line.say(Word::Ready);
-            wait_for_change(&event.data.file);
-            while event.bit() != on {
-                wait_for_change(&event.data.file);
-            }
-            line.say(Word::Told);
-        }
-    });
-    for on in [true, false] {
-        child.line.hear(Word::Ready);
-        wait::until("the child to sleep", || tasks::all_sleep(child.pid, 1));
-        event.switch(on);
-        child.line.hear(Word::Told);
-        wait::until("the parent's bit", || event.bit() == on);
-    }
-    child.join();
-}
-
-fn a_passed_file_is_waited_for() {
-    let (here, there) = UnixStream::pair().unwrap();
-    let mut receiver = child::fork(|line| {
-        let file = receive_file(&there);
-        let set = Epoll::of(&file, CHANGED);
-        line.say(Word::Ready);
-        set.wait_for_change(&file);
-        line.ask(Word::Told, Word::Closed);
-        // The sender's event exists as long as this file is open.
-        TraceInstance::top().disable("st_poll");
-        set.wait_for_change(&file);
-    });
-    let event = Event::new("st_poll u32 a");
-    send_file(&here, &event.data.file);
-    receiver.line.hear(Word::Ready);
-    event.switch(true);
-    receiver.line.hear(Word::Told);
-    assert!(!has_changed(&event.data.file));
-    event.end();
-    receiver.line.say(Word::Closed);
-    receiver.join();
-    wait_gone("st_poll");
-}
-
-fn events_of_groups_are_waited_for() {
-    let group = Group::new("st_poll_group");
-    let of_group = Event::new_in(&group, "st_poll u32 a");
-    let of_first = polled("st_poll u32 a");
-    assert!(!has_changed(&of_group.data.file));
-    of_group.switch(true);
-    assert!(!has_changed(&of_first.data.file));
-    assert!(has_changed(&of_group.data.file));
-    of_group.switch(false);
-    wait_for_change(&of_group.data.file);
-    assert_eq!(group.remove(), Err(Errno::EBUSY));
-    of_group.end();
-    group.remove_when_idle();
 }
 
 /// The index stays, and so does the event, as long as the file is open.

@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::fork_tree::{end, serve, tell};
+use crate::kit::fork_tree::{end, serving, tell};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
@@ -66,18 +66,7 @@ fn the_only_thread_that_registered_may_end() {
 
 fn an_event_of_many_processes_sets_all_their_bits() {
     const NAME: &str = "st_proc_many";
-    let mut children: Vec<_> = (0..8)
-        .map(|_| {
-            child::fork(|line| {
-                let event = Event::new("st_proc_many u32 a");
-                line.say(Word::Registered);
-                serve(line, &event);
-            })
-        })
-        .collect();
-    for child in &mut children {
-        child.line.hear(Word::Registered);
-    }
+    let mut children: Vec<_> = (0..8).map(|_| serving(NAME)).collect();
     assert_eq!(tracefs::events_of_tests(), [NAME]);
     let top = TraceInstance::top();
     for _ in 0..3 {
@@ -120,7 +109,6 @@ fn those_that_are_looked_at_again_leave_nothing() {
     const EVENT: &str = "st_proc_again";
     const CHILDREN: usize = 60;
     let event = Event::new(&format!("{EVENT} u32 a"));
-    let top = TraceInstance::top();
     grows_by_nothing(5, machine::rounds(20), |round| {
         let process = child::fork(|_| {
             os::forget_children();
@@ -130,14 +118,10 @@ fn those_that_are_looked_at_again_leave_nothing() {
                 tasks::vfork(|| 0).expect("vfork");
             }
         });
-        match round % 2 {
-            0 => top.enable(EVENT),
-            _ => top.disable(EVENT),
-        }
+        event.switch(round % 2 == 0);
         process.join();
     });
-    top.disable(EVENT);
-    event.wait_clear();
+    event.follows(false);
 }
 
 /// Each process of a line forks the next one and ends: all of them have had the registration.

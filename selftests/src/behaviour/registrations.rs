@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::process::{self, Command, Stdio};
+use std::process::{self, Command};
 use std::thread;
 
 tests!("registrations":
@@ -35,7 +34,6 @@ tests!("registrations":
     of_several_processes_each_together,
     of_processes_that_share_memory_names_one,
     a_child_has_its_own,
-    ends_with_exec_and_exit,
     a_command_name_is_one_word,
     a_reader_in_a_pid_namespace,
     a_process_that_comes_meanwhile_is_listed_whole_or_not,
@@ -84,11 +82,6 @@ fn sorted() -> Vec<String> {
     let mut lines = listing();
     lines.sort();
     lines
-}
-
-fn end(mut child: Child) {
-    child.line.say(Word::End);
-    child.join();
 }
 
 fn the_listing_is_0400_of_root() {
@@ -155,8 +148,8 @@ fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
             "{its:?}"
         );
         assert_eq!(listing().len(), 64);
-        end(late);
-        end(first);
+        late.finish();
+        first.finish();
         wait_gone("st_regs_first");
         wait_gone("st_regs_late");
     }
@@ -176,7 +169,7 @@ fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
         lines_with(&lines, "st_regs_next "),
         all_bits("st_regs_next", &next, address)
     );
-    end(next);
+    next.finish();
 }
 
 fn thousands_come_and_go_in_any_order() {
@@ -328,51 +321,46 @@ fn of_a_thread_names_the_process() {
     assert_eq!(listing(), want);
 }
 
-/// Each process has bits of two events, at the same addresses as all others. The order of the
-/// processes is the kernel's choice, and does not change.
+/// The processes have bits of several events, at the same addresses. The order of the processes is
+/// the kernel's choice, and does not change.
 fn of_several_processes_each_together() {
-    const NAMES: [&str; 5] = ["c", "b", "a", "b", "c"];
     let page = Mapping::kept(1);
-    // By ascending addresses; registered in another order.
-    let bits_of = |at: usize| {
-        let event = |number: usize| format!("st_regs_{}", NAMES[number % NAMES.len()]);
-        [(0, at), (8, at + 1), (64, at)]
+    // By ascending addresses.
+    let bits_of = |process: usize| {
+        let event = |number: usize| format!("st_regs_{}", ["c", "b", "a"][number % 3]);
+        [(0, process), (8, process + 1), (64, process)]
             .map(|(offset, number)| (page.address() + offset, event(number)))
     };
-    let mut children: Vec<_> = (0..NAMES.len())
-        .map(|at| {
-            let child = child::fork_until(Word::Registered, |line| {
-                let data = Data::open();
-                for (address, event) in bits_of(at).iter().rev() {
-                    data.register_text(&format!("{event} u32 a"), *address, 0)
-                        .unwrap();
-                }
-                line.ask(Word::Registered, Word::End);
-            });
-            (at, child)
-        })
-        .collect();
-    let lines_of = |(at, child): &(usize, Child)| {
-        bits_of(*at).map(|(address, event)| line(&event, child.pid, &name(), address, 0, "clear"))
+    let fork = |process| {
+        let child = child::fork_until(Word::Registered, |line| {
+            let data = Data::open();
+            for (address, event) in bits_of(process).iter().rev() {
+                data.register_text(&format!("{event} u32 a"), *address, 0)
+                    .unwrap();
+            }
+            line.ask(Word::Registered, Word::End);
+        });
+        (process, child)
     };
-    let check = |children: &[(usize, Child)]| {
-        let mut want: Vec<_> = children.iter().map(lines_of).collect();
-        let got = listing();
-        let mut parts: Vec<_> = got.chunks(3).map(<[String]>::to_vec).collect();
-        want.sort();
-        parts.sort();
-        assert_eq!(parts, want);
-        got
+    let lines_of = |(process, child): &(usize, Child)| {
+        bits_of(*process)
+            .map(|(address, event)| line(&event, child.pid, &name(), address, 0, "clear"))
     };
-    let mut before = check(&children);
-    assert_eq!(listing(), before);
+    let mut children: Vec<_> = (0..5).map(fork).collect();
+    let mut lines = listing();
+    let mut parts: Vec<_> = lines.chunks(3).map(<[String]>::to_vec).collect();
+    let mut want: Vec<_> = children.iter().map(lines_of).collect();
+    parts.sort();
+    want.sort();
+    assert_eq!(parts, want);
+    assert_eq!(listing(), lines);
+
     let third = children.remove(2);
     let its = lines_of(&third);
-    end(third.1);
-    before.retain(|line| !its.contains(line));
-    wait::until("the third to be left out", || listing() == before);
-    check(&children);
-    children.into_iter().for_each(|(_, child)| end(child));
+    third.1.finish();
+    lines.retain(|line| !its.contains(line));
+    wait::until("the third to be left out", || listing() == lines);
+    children.into_iter().for_each(|(_, child)| child.finish());
 }
 
 fn of_processes_that_share_memory_names_one() {
@@ -417,28 +405,7 @@ fn a_child_has_its_own() {
     child.line.ask(Word::Unregister, Word::Unregistered);
     assert_eq!(listing(), [mine("set")]);
     event.switch(false);
-    end(child);
-}
-
-fn ends_with_exec_and_exit() {
-    for by_exec in [false, true] {
-        let mut child = child::fork_until(Word::Registered, |line| {
-            let event = Event::new("st_regs_ends u32 a");
-            line.ask(Word::Registered, Word::Exec);
-            drop(event.data);
-            let mut sleep = Command::new("sleep");
-            panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
-        });
-        assert_eq!(listing().len(), 1);
-        if by_exec {
-            child.line.say(Word::Exec);
-            wait_gone("st_regs_ends");
-            assert_eq!(listing(), [""; 0]);
-        }
-        child.kill();
-        wait_gone("st_regs_ends");
-        assert_eq!(listing(), [""; 0]);
-    }
+    child.finish();
 }
 
 fn a_command_name_is_one_word() {
@@ -472,25 +439,12 @@ fn a_reader_in_a_pid_namespace() {
     assert_eq!(got, format!("{HEADER}{want}\n"));
 }
 
-/// Checks the form of each line. Returns how many are of this event and process.
-#[track_caller]
-fn count(event: &str, pid: i32) -> usize {
-    let is_its = |line: &String| {
-        let words: Vec<_> = line.split(' ').collect();
-        assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
-        assert!(words[0].starts_with("st_regs_"), "{line:?}");
-        assert!(words[3].starts_with("0x"), "{line:?}");
-        assert!(words[4].ends_with("/32"), "{line:?}");
-        assert!(["set", "clear", "?"].contains(&words[5]), "{line:?}");
-        let its: i32 = words[1].parse().unwrap();
-        words[0] == event && its == pid
-    };
-    listing().iter().filter(|line| is_its(line)).count()
-}
-
 fn is_correct_while_processes_come_and_go() {
     let event = Event::new("st_regs_stays u32 a");
-    let pid = process::id() as i32;
+    let own = |event: &str| {
+        let start = format!("{event} {} ", process::id());
+        lines_with(&listing(), &start).len()
+    };
     let toggler = toggler(&event.name);
     // Processes that begin and end all the time, each with something registered.
     let others = [(); 3].map(|()| {
@@ -504,22 +458,24 @@ fn is_correct_while_processes_come_and_go() {
     });
     let mut seen = 0;
     wait::until("others to have been listed often", || {
-        assert_eq!(count("st_regs_stays", pid), 1);
+        assert_eq!(own("st_regs_stays"), 1);
         seen += lines_with(&listing(), "st_regs_goes ").len();
         seen > 300
     });
-    let more = Event::new("st_regs_more u32 a");
     // One thread reads all the time while another one registers and unregisters.
+    let more = Event::new("st_regs_more u32 a");
     let address = more.page.address();
-    let read = || assert_eq!(count("st_regs_stays", 0), 0);
-    wait::beside(read, || {
-        for bit in 1..32 {
-            more.add_bit(address, bit);
-            assert_eq!(count("st_regs_more", pid), 2);
-            more.data.unregister_bit(address, bit).unwrap();
-            assert_eq!(count("st_regs_more", pid), 1);
-        }
-    });
+    wait::beside(
+        || drop(listing()),
+        || {
+            for bit in 1..32 {
+                more.add_bit(address, bit);
+                assert_eq!(own("st_regs_more"), 2);
+                more.data.unregister_bit(address, bit).unwrap();
+                assert_eq!(own("st_regs_more"), 1);
+            }
+        },
+    );
     others.map(Child::kill);
     toggler.kill();
     event.toggle();

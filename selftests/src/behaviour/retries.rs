@@ -27,18 +27,6 @@ tests!("retries":
     a_page_taken_away_in_a_loop_is_right_when_that_ends.needs_path(fuse::PATH),
 );
 
-/// Asserts that a bit that was given up, with its event enabled, is not written before the next
-/// change, although its memory can be written again. The first round checks that for longer.
-#[track_caller]
-fn waits_for_the_next_change(event: &Event, queued: &Queued, round: usize) {
-    assert!(!event.bit(), "written without a change");
-    if round == 0 {
-        stays_given_up(event, queued);
-    }
-    event.switch(false);
-    event.toggle();
-}
-
 /// Records when work is queued on the module's work queues.
 pub struct Queued(TraceInstance);
 
@@ -89,16 +77,6 @@ impl Queued {
 
 /// The longest pause between two tries, in seconds.
 const MAX_PAUSE: f64 = 1.28;
-
-/// Asserts that nothing is tried for longer than the longest pause, and the bit stays unwritten.
-#[track_caller]
-fn stays_given_up(event: &Event, queued: &Queued) {
-    let before = queued.count();
-    sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
-    assert_eq!(queued.count(), before, "tries after it was given up");
-    assert!(!repair_pending(std::process::id() as i32), "due again");
-    assert!(!event.bit(), "written without a change");
-}
 
 /// The control group of the process has no memory for the page.
 fn pauses_grow_and_begin_anew_with_a_change() {
@@ -184,36 +162,51 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
     });
 }
 
-/// The work queue gives up a bit in a page beyond the end of a file in memory.
-fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
-    let file = os::memory_file(PAGE as u64);
-    let event = Event::in_memory("st_retry_file u32 a", Mapping::of_shared(&file, 1));
-    let other = Event::new("st_retry_file u32 a");
+/// Asserts that a bit whose page is taken is given up, and is not written before the next change
+/// although the page is given back. The first round checks that for longer than the longest pause.
+fn is_given_up_until_the_next_change(event: &Event, take: impl Fn(), give: impl Fn()) {
+    let other = Event::new(&event.text);
     let queued = Queued::new(&event.name);
     for round in 0..3 {
-        file.set_len(0).expect("cut the file");
+        take();
         for on in [true, false, true, false, true] {
             other.follows(on);
             settle();
         }
-        file.set_len(PAGE as u64).expect("extend the file");
-        waits_for_the_next_change(&event, &queued, round);
+        give();
+        assert!(!event.bit(), "written without a change");
+        if round == 0 {
+            let before = queued.count();
+            sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
+            assert_eq!(queued.count(), before, "tries after it was given up");
+            assert!(!repair_pending(std::process::id() as i32), "due again");
+            assert!(!event.bit(), "written without a change");
+        }
+        event.switch(false);
+        event.toggle();
     }
+}
+
+/// The work queue gives up a bit in a page beyond the end of a file in memory.
+fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
+    let file = os::memory_file(PAGE as u64);
+    let event = Event::in_memory("st_retry_file u32 a", Mapping::of_shared(&file, 1));
+    is_given_up_until_the_next_change(
+        &event,
+        || file.set_len(0).expect("cut the file"),
+        || file.set_len(PAGE as u64).expect("extend the file"),
+    );
 }
 
 /// Task work gives up a bit in a page that may not be written.
 fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
     let _server = Server::start(1, PAGE);
     let event = Event::in_memory("st_retry_own u32 a", Mapping::of_shared(&fuse::open(), 1));
-    let other = Event::new("st_retry_own u32 a");
-    let queued = Queued::new(&event.name);
-    for round in 0..3 {
-        event.page.protect(libc::PROT_NONE);
-        other.follows(true);
-        settle();
-        event.page.protect(READ_WRITE);
-        waits_for_the_next_change(&event, &queued, round);
-    }
+    is_given_up_until_the_next_change(
+        &event,
+        || event.page.protect(libc::PROT_NONE),
+        || event.page.protect(READ_WRITE),
+    );
 }
 
 fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {

@@ -15,10 +15,8 @@ use std::io::Write;
 
 tests!("symbols":
     each_that_is_missing_is_named_and_nothing_is_loaded.of_loading(),
-    each_by_which_structures_are_known_is_needed.of_loading(),
     each_structure_is_looked_at.of_loading(),
     the_members_of_each_structure_are_compared.of_loading().needs_path(TYPES),
-    each_tracepoint_is_needed.of_loading(),
     what_is_not_needed_may_miss.of_loading(),
 );
 
@@ -140,24 +138,32 @@ fn each_that_is_missing_is_named_and_nothing_is_loaded() {
         ];
         module.fails_without(name, Errno::ENOENT, &lines);
     }
+    // By which a structure is known.
+    for operation in ["show", "is_busy", "release", "match"] {
+        let name = format!("eprobe_dyn_event_{operation}");
+        let line = "this kernel has another layout of struct dyn_event_operations";
+        module.fails_without(&name, Errno::ENODEV, &[line, CANNOT_USE]);
+    }
+    // The tracepoint of exits fires too late in 6.12.
+    let exit = match os::kernel_version() == (6, 12) {
+        true => "exit_mm_release",
+        false => "__tracepoint_sched_process_exit",
+    };
+    let both = "probe sched_process_exit and sched_prepare_exec";
+    for (name, what) in [
+        (
+            "__tracepoint_sched_process_fork",
+            "probe sched_process_fork",
+        ),
+        (exit, both),
+        ("__tracepoint_sched_prepare_exec", both),
+    ] {
+        let line = format!("cannot load: cannot {what}: error -2");
+        module.fails_without(name, Errno::ENOENT, &[&line]);
+    }
     // The unchanged module loads.
     module::load();
     module::unload_when_idle();
-}
-
-fn each_by_which_structures_are_known_is_needed() {
-    let module = Module::new();
-    for operation in ["show", "is_busy", "release", "match"] {
-        let lines = [
-            "this kernel has another layout of struct dyn_event_operations",
-            CANNOT_USE,
-        ];
-        module.fails_without(
-            &format!("eprobe_dyn_event_{operation}"),
-            Errno::ENODEV,
-            &lines,
-        );
-    }
 }
 
 /// There is no kernel with other structures to test, so the module looks at another list, or for
@@ -185,29 +191,6 @@ fn the_members_of_each_structure_are_compared() {
         ("dyn_event", "tp_module"),
     ] {
         module.knows_not(&format!("struct {name}"), name, other);
-    }
-}
-
-fn each_tracepoint_is_needed() {
-    let module = Module::new();
-    // The tracepoint of exits fires too late in 6.12.
-    let exit = match os::kernel_version() == (6, 12) {
-        true => "exit_mm_release",
-        false => "__tracepoint_sched_process_exit",
-    };
-    for (name, what) in [
-        (
-            "__tracepoint_sched_process_fork",
-            "probe sched_process_fork",
-        ),
-        (exit, "probe sched_process_exit and sched_prepare_exec"),
-        (
-            "__tracepoint_sched_prepare_exec",
-            "probe sched_process_exit and sched_prepare_exec",
-        ),
-    ] {
-        let line = format!("cannot load: cannot {what}: error -2");
-        module.fails_without(name, Errno::ENOENT, &[&line]);
     }
 }
 

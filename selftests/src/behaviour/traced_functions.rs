@@ -3,7 +3,8 @@
 //! The module works, and can be unloaded, while its own functions are traced or probed.
 
 use crate::harness::tests;
-use crate::kit::errno::{Errno, Result};
+use crate::kit::dynamic::Probe;
+use crate::kit::errno::Errno;
 use crate::kit::event::use_in_child;
 use crate::kit::module::nothing_is_left;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -74,10 +75,6 @@ fn it_goes_under_the_function_graph_tracer() {
 
 const GROUP: &str = "st_function";
 
-fn probe(line: &str) -> Result<()> {
-    tracefs::append("kprobe_events", line)
-}
-
 /// The name of a Rust function of the module.
 fn function_in_rust() -> String {
     let text = fs::read_to_string("/proc/kallsyms").expect("symbols");
@@ -96,11 +93,13 @@ fn it_goes_with_probes_and_is_probed_again() {
     // Rust functions have no ftrace entry, and take no probe without one.
     let rust = function_in_rust();
     assert!(!known_functions().contains(&rust));
-    let refused = probe(&format!("p:{GROUP}/st_rust user_events:{rust}"));
+    let line = format!("p:{GROUP}/st_rust user_events:{rust}");
+    let refused = tracefs::append("kprobe_events", &line);
     assert_eq!(refused, Err(Errno::EINVAL), "{rust}");
-    probe(&format!("p:{GROUP}/st_entry user_events:{FUNCTION}")).expect("probe a function");
-    probe(&format!("r:{GROUP}/st_return user_events:{FUNCTION}")).expect("probe its return");
     let events = ["st_entry", "st_return"].map(|name| format!("{GROUP}/{name}"));
+    let function = format!("user_events:{FUNCTION}");
+    let probes = [('p', &events[0]), ('r', &events[1])]
+        .map(|(kind, event)| Probe::new(kind, event, &function));
     let instance = TraceInstance::instance("st_function_probes");
     for event in &events {
         instance.enable(event);
@@ -117,10 +116,9 @@ fn it_goes_with_probes_and_is_probed_again() {
         assert!(Path::new(&instance.file(&events[0], "enable")).exists());
         module::load();
     }
-    for event in &events {
-        instance.disable(event);
-        probe(&format!("-:{event}")).expect("remove a probe");
-    }
+    events.iter().for_each(|event| instance.disable(event));
+    drop(probes);
+    assert!(!events.iter().any(|event| tracefs::event_exists(event)));
     use_it();
     module::unload_when_idle();
     nothing_is_left();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An unprivileged user with access to the two files, and to nothing else.
+//! An unprivileged user with access to the two files, and to nothing else, and root in a user
+//! namespace of its own.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, Register, MULTI_FORMAT, PERSIST};
@@ -14,19 +15,18 @@ use crate::kit::memory::{Mapping, READ};
 use crate::kit::os;
 use crate::kit::perf::Perf;
 use crate::kit::tracefs::{self, formats_of, TraceInstance};
-use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::unprivileged::{become_root_of_a_namespace, fork_unprivileged, Access};
 use crate::kit::wait;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::process;
-use std::sync::atomic::Ordering;
 
 tests!("unprivileged":
     access_to_data_is_enough_to_register_and_write,
     events_belong_to_root_whatever_user_makes_them,
     deleting_asks_for_the_capability_only_where_it_matters.needs_path("/sys/kernel/security"),
     better_than_c_10_no_error_is_logged.limit(300),
+    root_of_a_namespace_makes_nothing_stay.needs_path("/proc/self/ns/user"),
 );
 
 fn access_to_data_is_enough_to_register_and_write() {
@@ -37,31 +37,24 @@ fn access_to_data_is_enough_to_register_and_write() {
         assert_eq!(made.map_err(Errno::from), Err(Errno::EACCES));
 
         let event = Event::new("st_user_main u32 a; __rel_loc char[] b");
-        let page = &event.page;
-        let multi =
-            event
-                .data
-                .register_flags("st_user_multi u8 a", page.address(), 1, MULTI_FORMAT);
-        assert_eq!(multi, Ok(1));
-        let plain = "st_user_main u32 a; __rel_loc char[] b";
-        let persist = event.data.register_flags(plain, page.address(), 2, PERSIST);
-        assert_eq!(persist, Err(Errno::EPERM));
+        let (data, page) = (&event.data, &event.page);
+        let register = |text, bit, flags| data.register_flags(text, page.address(), bit, flags);
+        assert_eq!(register("st_user_multi u8 a", 1, MULTI_FORMAT), Ok(1));
+        assert_eq!(register(&event.text, 2, PERSIST), Err(Errno::EPERM));
         line.say(Word::Registered);
-        wait::until("both bits to be set", || {
-            page.word(0).load(Ordering::Relaxed) == 3
-        });
+        wait::until("both bits to be set", || page.get(0) == 3);
         let payload = [&7u32.to_ne_bytes()[..], &location(0, 3), b"hi\0"].concat();
         assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-        assert_eq!(event.data.write(1, &[9]), Ok(5));
+        assert_eq!(data.write(1, &[9]), Ok(5));
         // A child inherits the registrations.
         let child = child::fork(|_| {
-            assert_eq!(page.word(0).load(Ordering::Relaxed), 3);
+            assert_eq!(page.get(0), 3);
             assert_eq!(event.write(&payload), Ok(4 + payload.len()));
             event.unregister().unwrap();
         });
         child.join();
         event.unregister().unwrap();
-        assert_eq!(page.word(0).load(Ordering::Relaxed), 2);
+        assert_eq!(page.get(0), 2);
         line.say(Word::Wrote);
         line.wait_for_kill();
     });
@@ -83,37 +76,25 @@ fn access_to_data_is_enough_to_register_and_write() {
 
 fn events_belong_to_root_whatever_user_makes_them() {
     let _access = Access::given();
-    // An event of root's to compare with.
-    let _root = Event::new("st_user_root u32 a");
     let mut user = fork_unprivileged(|line| {
         let _event = Event::new("st_user_owner u32 a");
         line.say(Word::Registered);
         line.wait_for_kill();
     });
     user.line.hear(Word::Registered);
-    let files = |event: &str| -> Vec<_> {
-        let dir = tracefs::group_dir(tracefs::GROUP).join(event);
-        let of = |path: &Path| {
-            let file = fs::metadata(path).unwrap();
-            (file.uid(), file.gid(), format!("{:o}", file.mode()))
-        };
-        let mut files: Vec<_> = fs::read_dir(&dir)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .map(|path| (path.file_name().unwrap().to_owned(), of(&path)))
-            .collect();
-        files.sort();
-        files.push((".".into(), of(&dir)));
-        files
-    };
-    let (mine, roots) = (files("st_user_owner"), files("st_user_root"));
-    assert!(mine.len() > 5, "{mine:?}");
-    assert_eq!(mine, roots);
-    assert!(mine.iter().all(|(_, (uid, gid, _))| (*uid, *gid) == (0, 0)));
+    let dir = tracefs::group_dir(tracefs::GROUP).join("st_user_owner");
+    let files = fs::read_dir(&dir).unwrap();
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    assert!(paths.len() > 5, "{paths:?}");
+    paths.push(dir.clone());
+    for path in paths {
+        let file = fs::metadata(&path).unwrap();
+        assert_eq!((file.uid(), file.gid()), (0, 0), "{path:?}");
+        assert_eq!(file.mode() & 0o022, 0, "{path:?}");
+    }
     // Only root can enable the event.
-    let enable = tracefs::group_dir(tracefs::GROUP).join("st_user_owner/enable");
     let other = fork_unprivileged(|_| {
-        let got = fs::write(enable, "1").map_err(Errno::from);
+        let got = fs::write(dir.join("enable"), "1").map_err(Errno::from);
         assert_eq!(got, Err(Errno::EACCES));
     });
     other.join();
@@ -159,13 +140,11 @@ fn get_it_wrong(line: &mut Line) {
     let data = Data::open();
     let page = Mapping::kept(1);
     let text = "st_user_wrong u32 a; __rel_loc char[] b; __data_loc u64[] c";
-    data.register_text(text, page.address(), 0).unwrap();
-    data.register_text("st_user_untraced u32 a", page.address(), 1)
-        .unwrap();
+    let register = |text, address, bit| data.register_text(text, address, bit);
+    register(text, page.address(), 0).unwrap();
+    register("st_user_untraced u32 a", page.address(), 1).unwrap();
     line.say(Word::Registered);
-    wait::until("the tracers to attach", || {
-        page.word(0).load(Ordering::Relaxed) & 1 == 1
-    });
+    wait::until("the tracers to attach", || page.get(0) & 1 == 1);
 
     for round in 0..OFTEN {
         // Bad pointers, and words that cannot be written.
@@ -190,19 +169,15 @@ fn get_it_wrong(line: &mut Line) {
         }
         // One mistake of each kind; `contract` has all of them.
         let bad_text = "st_user_x u32 a\n<0>st_user_x";
-        let got = data.register_text(bad_text, page.address() + 8, 0);
+        let got = register(bad_text, page.address() + 8, 0);
         fails("bad description", "register", got, Errno::EINVAL);
         let record = |b| [[0; 4], b, location(8, 0), *b"data"].concat();
         let got = data.write(0, &record(location(4, 100)));
         fails("bad location", "write", got, Errno::EFAULT);
         let large = [record(location(0, 0)), vec![0; 66_000]].concat();
         fails("too large", "write", data.write(0, &large), Errno::E2BIG);
-        fails(
-            "no consumer",
-            "write",
-            data.write(1, &[0; 12]),
-            Errno::EBADF,
-        );
+        let unwanted = data.write(1, &[0; 12]);
+        fails("no consumer", "write", unwanted, Errno::EBADF);
         // Accepted, though the kernel's check of formats takes these names for syntax.
         for (i, fields) in [
             "u32 a)",
@@ -215,20 +190,18 @@ fn get_it_wrong(line: &mut Line) {
         .enumerate()
         {
             let odd = Data::open();
-            let name = format!("st_user_odd{round}_{i} {fields}; __rel_loc char[] s)");
-            let got = odd.register_text(&name, page.address() + 8, 0);
-            assert_eq!(got, Ok(0), "odd names, {name}");
-            let got = odd.unregister_bit(page.address() + 8, 0);
-            assert_eq!(got, Ok(()), "odd names, {name}");
+            let text = format!("st_user_odd{round}_{i} {fields}; __rel_loc char[] s)");
+            let got = odd.register_text(&text, page.address() + 8, 0);
+            assert_eq!(got, Ok(0), "{text}");
+            assert_eq!(odd.unregister_bit(page.address() + 8, 0), Ok(()), "{text}");
         }
     }
 
     // Memory that is absent or protected when the bit changes.
     let mut pages: Vec<_> = (0..OFTEN).map(|_| Mapping::kept(1)).collect();
     for page in &pages {
-        page.word(0).store(0, Ordering::Relaxed);
-        data.register_text("st_user_untraced u32 a", page.address(), 3)
-            .unwrap();
+        page.set(0, 0);
+        register("st_user_untraced u32 a", page.address(), 3).unwrap();
     }
     for (i, page) in pages.iter_mut().enumerate() {
         match i % 4 {
@@ -262,11 +235,7 @@ fn better_than_c_10_no_error_is_logged() {
     user.line.say(Word::Toggled);
     user.join();
     let records = tracer.take_records(tracefs::event_id(name));
-    assert_eq!(
-        records.len(),
-        0,
-        "nothing was right, so nothing is recorded"
-    );
+    assert_eq!(records.len(), 0, "recorded, though nothing was right");
     drop(perfs);
     tracer.disable(name);
     wait_gone(name);
@@ -276,4 +245,58 @@ fn better_than_c_10_no_error_is_logged() {
     let about_us = |line: &&String| line.contains("event") || line.contains("st_user");
     assert_eq!(lines.iter().find(about_us), None);
     assert!(lines.len() < 5, "the log: {lines:?}");
+}
+
+const STAYS: &str = "st_namespace_stays";
+
+/// Asserts that nothing persistent can be made or deleted: that requires the capability in the
+/// initial user namespace.
+#[track_caller]
+fn makes_nothing_stay(data: &Data) {
+    let page = Mapping::kept(1);
+    let register = |flags, bit| {
+        let text = "st_namespace u32 a";
+        data.register_flags(text, page.address(), bit, flags)
+            .map(drop)
+    };
+    for flags in [PERSIST, PERSIST | MULTI_FORMAT] {
+        assert_eq!(register(flags, 0), Err(Errno::EPERM), "flags {flags}");
+    }
+    assert_eq!(data.delete(STAYS), Err(Errno::EPERM));
+    // Everything else is allowed.
+    assert_eq!(register(0, 0), Ok(()));
+    assert_eq!(register(MULTI_FORMAT, 1), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 1), Ok(()));
+}
+
+/// Root may open the files, which belong to its user. An ordinary user gets an open one.
+fn root_of_a_namespace_makes_nothing_stay() {
+    for is_unprivileged in [false, true] {
+        println!("  # an unprivileged user: {is_unprivileged}");
+        dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
+        let data = Data::open();
+        let user = child::fork(|_| {
+            if is_unprivileged {
+                os::become_unprivileged();
+            }
+            become_root_of_a_namespace();
+            makes_nothing_stay(&data);
+            if !is_unprivileged {
+                makes_nothing_stay(&Data::open());
+                for line in ["u:st_namespace_made u32 a", "-:st_namespace_stays"] {
+                    assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
+                }
+            }
+        });
+        user.join();
+        drop(data);
+        wait_gone("st_namespace");
+        wait::until("the formats to go", || {
+            tracefs::formats_of("st_namespace").is_empty()
+        });
+        assert!(!tracefs::event_exists("st_namespace_made"));
+        assert!(tracefs::event_exists(STAYS));
+        assert_eq!(Data::open().delete(STAYS), Ok(()));
+    }
 }

@@ -20,7 +20,6 @@ use std::array;
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::Ordering;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -82,6 +81,21 @@ impl Guarded {
         guarded
     }
 
+    /// One with a page of its own for the bit of each of these events.
+    fn with_pages(names: &[&str]) -> Guarded {
+        Guarded::of(child::fork(|line| {
+            let (data, pages) = (Data::open(), Mapping::new(names.len()));
+            for (page, name) in names.iter().enumerate() {
+                let address = pages.address() + (page * PAGE) as u64;
+                let index = data.register_text(&format!("{name} u32 a"), address, 0);
+                index.expect("register");
+            }
+            let faults = Userfault::on(&pages, Guard::Missing);
+            faults.send(line, &pages);
+            line.wait_for_kill();
+        }))
+    }
+
     /// Takes the userfaultfd and the page's address, which the child sends first.
     fn of(mut child: Child) -> Guarded {
         let (faults, page) = Userfault::of_child(&mut child);
@@ -136,35 +150,31 @@ fn a_fault_that_is_never_answered_holds_up_no_other() {
     }
 }
 
-fn a_fault_answered_late_gets_the_latest_state() {
-    // The event is switched so often before the answer. The page then holds the opposite state.
-    for toggles in 1..=4 {
-        let event = Event::new("st_guard_late u32 a");
-        let guarded = Guarded::new(&event.name, Guard::Missing);
-        event.switch(true);
-        guarded.wait_for_fault();
-        let mut on = true;
-        for _ in 1..toggles {
-            on = !on;
-            event.switch(on);
-        }
-        guarded.faults.fill(guarded.page, u32::from(!on));
-        guarded.follows_from(on, &event);
+/// The event is switched so often before the answer. A missing page then gets the opposite state.
+#[track_caller]
+fn gets_the_latest_state(kind: Guard, toggles: usize) {
+    let event = Event::new("st_guard_late u32 a");
+    let guarded = Guarded::new(&event.name, kind);
+    event.switch(true);
+    guarded.wait_for_fault();
+    let mut on = true;
+    for _ in 1..toggles {
+        on = !on;
+        event.switch(on);
     }
+    match kind {
+        Guard::Missing => guarded.faults.fill(guarded.page, u32::from(!on)),
+        Guard::Writes => guarded.faults.allow_writes(guarded.page),
+    }
+    guarded.follows_from(on, &event);
+}
+
+fn a_fault_answered_late_gets_the_latest_state() {
+    (1..=4).for_each(|toggles| gets_the_latest_state(Guard::Missing, toggles));
 }
 
 fn a_write_allowed_late_gets_the_latest_state() {
-    let event = Event::new("st_guard_writes u32 a");
-    for on in [true, false] {
-        let guarded = Guarded::new(&event.name, Guard::Writes);
-        event.switch(true);
-        guarded.wait_for_fault();
-        if !on {
-            event.switch(false);
-        }
-        guarded.faults.allow_writes(guarded.page);
-        guarded.follows_from(on, &event);
-    }
+    (1..=2).for_each(|toggles| gets_the_latest_state(Guard::Writes, toggles));
 }
 
 /// A process's own faults may delay its other bits, but not forever.
@@ -193,19 +203,8 @@ fn each_page_of_a_process_is_asked_for() {
 }
 
 fn each_is_asked_for<const PAGES: usize>(name: &str) {
-    let text = &format!("{name} u32 a");
-    let event = Event::new(text);
-    let child = child::fork(|line| {
-        let (data, pages) = (Data::open(), Mapping::new(PAGES));
-        data.register_pages(text, &pages, 0);
-        let faults = Userfault::on(&pages, Guard::Missing);
-        faults.send(line, &pages);
-        line.hear(Word::Look);
-        let last = pages.word((PAGES - 1) * PAGE);
-        wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
-        line.ask(Word::Seen, Word::End);
-    });
-    let mut guarded = Guarded::of(child);
+    let event = Event::new(&format!("{name} u32 a"));
+    let guarded = Guarded::with_pages(&[name; PAGES]);
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
     event.switch(true);
     // At least twice each. The module waits for a handler for at most 80 ms, in which a busy host
@@ -239,28 +238,18 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         "the pages are asked for so often: {asked:?}, at last {last_round}and are {entries:#x?}"
     );
     guarded.faults.fill(at(PAGES - 1), 0);
-    guarded.child.line.ask(Word::Look, Word::Seen);
+    wait::until("the last page's bit", || {
+        tasks::word_of(guarded.child.pid, at(PAGES - 1)) == Some(1)
+    });
     event.switch(false);
     guarded.child.kill();
 }
 
 /// More bits than are listed one by one become due while the module waits for the handler.
 fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
-    const PAGES: usize = 6;
     let [first, others] = ["st_guard_first", "st_guard_others"];
     let _events = [first, others].map(|name| Event::new(&format!("{name} u32 a")));
-    let guarded = Guarded::of(child::fork(|line| {
-        let (data, pages) = (Data::open(), Mapping::new(PAGES));
-        for page in 0..PAGES {
-            let name = if page == 0 { first } else { others };
-            let address = pages.address() + (page * PAGE) as u64;
-            data.register_text(&format!("{name} u32 a"), address, 0)
-                .unwrap();
-        }
-        let faults = Userfault::on(&pages, Guard::Missing);
-        faults.send(line, &pages);
-        line.hear(Word::End);
-    }));
+    let guarded = Guarded::with_pages(&[first, others, others, others, others, others]);
     let top = TraceInstance::top();
     let is_first_asked = || guarded.faults.next_fault() == Some(guarded.page);
     top.enable(first);
@@ -289,18 +278,7 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
 fn a_page_in_front_of_one_that_was_due_before_has_its_turn() {
     const NAMES: [&str; 2] = ["st_guard_front", "st_guard_behind"];
     let _events = NAMES.map(|name| Event::new(&format!("{name} u32 a")));
-    let guarded = Guarded::of(child::fork(|line| {
-        let (data, pages) = (Data::open(), Mapping::new(NAMES.len()));
-        for (page, name) in NAMES.iter().enumerate() {
-            let address = pages.address() + (page * PAGE) as u64;
-            data.register_text(&format!("{name} u32 a"), address, 0)
-                .unwrap();
-        }
-        let faults = Userfault::new();
-        faults.guard(&pages, Guard::Missing);
-        faults.send(line, &pages);
-        line.hear(Word::End);
-    }));
+    let guarded = Guarded::with_pages(&NAMES);
     let top = TraceInstance::top();
     for page in [1, 0] {
         top.enable(NAMES[page]);
@@ -619,6 +597,5 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
     top.enable(name);
     child.line.hear(Word::Unregistered);
     top.disable(name);
-    child.line.say(Word::End);
-    child.join();
+    child.finish();
 }

@@ -22,18 +22,17 @@ macro_rules! words {
 }
 
 words! {
-    Again, Allow, Allowed, Begin, Begun, Change, Changed, Clear, ClearThenDrop, Cleared,
-    Close, Closed, Copy, Copying, Crash, Done, Drop, DropAndUnregister, Dropped, Empty,
-    Enabled, End, Enter, Entered, Exec, Exit, Extend, Failed, Fill, Filled, Filtered,
-    Forbid, Forget, Fork, ForkClear, ForkSet, Forked, GivenUp, GoOn, Gone, Guard,
-    GuardOwn, Guarded, InThread, IsClear, IsSet, Join, Kill, Killed, Leave, Lives, Look,
-    Made, Make, Next, On, Open, OthersEnded, OwnClear, OwnSet, Poll, Punch, Reading,
-    Ready, Refused, Register, RegisterAlone, RegisterAndStore, RegisterOwn, RegisterSecond,
-    Registered, Remove, Runs, SecondClear, SecondSet, SeeItClear, SeeItSetAndUnregister,
-    Seen, Sent, Set, SetThenDrop, Share, Sleeping, Spoiled, Stalled, SwapOut, Sync, Take,
-    TheEnd, Toggle, Toggled, Toggling, Told, TouchAndRegister, Truncate, Unmap, Unregister,
-    UnregisterSecond, Unregistered, Use, Vfork, Worked, Write, WriteBack, Written,
-    Wrote,
+    Again, Allow, Allowed, Begin, Begun, Change, Clear, ClearThenDrop, Cleared, Close,
+    Copy, Copying, Crash, Done, Drop, DropAndUnregister, Dropped, Empty, Enabled, End,
+    Enter, Entered, Exec, Exit, Extend, Failed, Fill, Filled, Forbid, Forget, Fork,
+    ForkClear, ForkSet, Forked, GivenUp, GoOn, Gone, Guard, GuardOwn, Guarded, InThread,
+    IsClear, IsSet, Join, Kill, Leave, Lives, Look, Made, Make, Next, On, Open,
+    OthersEnded, OwnClear, OwnSet, Poll, Punch, Reading, Ready, Refused, Register,
+    RegisterAlone, RegisterAndStore, RegisterOwn, RegisterSecond, Registered, Remove,
+    Runs, SecondClear, SecondSet, SeeItClear, SeeItSetAndUnregister, Seen, Set,
+    SetThenDrop, Share, Sleeping, Spoiled, Stalled, SwapOut, Sync, Take, TheEnd, Toggle,
+    Toggled, Toggling, TouchAndRegister, Truncate, Unmap, Unregister, UnregisterSecond,
+    Unregistered, Use, Vfork, Worked, Write, WriteBack, Written, Wrote,
 }
 
 /// One end of the connection between a test and its child.
@@ -214,6 +213,13 @@ impl Child {
         self.line.say(Word::InThread);
         self.line.say(word);
         self.line.receive()
+    }
+
+    /// Orders the child to end, and waits until it has, without an error.
+    #[track_caller]
+    pub fn finish(mut self) {
+        self.line.say(Word::End);
+        self.join();
     }
 
     /// Waits for the child to end without an error.

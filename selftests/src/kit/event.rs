@@ -9,7 +9,7 @@ use crate::kit::errno::Result;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::{child, dynamic, tracefs, wait};
+use crate::kit::{child, dynamic, machine, tracefs, wait};
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -99,6 +99,16 @@ impl Event {
             true => TraceInstance::top().enable(&self.name),
             false => TraceInstance::top().disable(&self.name),
         }
+    }
+
+    /// The same, which must not wait for memory: it takes a few milliseconds.
+    #[track_caller]
+    pub fn switch_promptly(&self, on: bool) {
+        let start = Instant::now();
+        self.switch(on);
+        let took = start.elapsed();
+        let limit = Duration::from_secs(2) * machine::slowness();
+        assert!(took < limit, "a change of the event took {took:?}");
     }
 
     /// Attaches ftrace, or detaches it, and waits until the bit follows.

@@ -63,6 +63,15 @@ pub fn fork(event: &Event) -> Child {
     child::fork(|line| serve(line, event))
 }
 
+/// Forks a child that registers an event of this name, and then serves.
+pub fn serving(name: &str) -> Child {
+    child::fork_until(Word::Registered, |line| {
+        let event = Event::new(&format!("{name} u32 a"));
+        line.say(Word::Registered);
+        serve(line, &event);
+    })
+}
+
 /// Gives all children an order, and waits until each has followed it.
 #[track_caller]
 pub fn tell(children: &mut [Child], word: Word) {

@@ -267,12 +267,6 @@ impl Mapping {
         (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
     }
 
-    /// Returns whether another process has a page in memory at the address of the first page. The
-    /// zero page counts.
-    pub fn is_present_in(&self, pid: i32) -> bool {
-        page_map_entry(pid, self.address()) & (1 << 63) != 0
-    }
-
     /// Returns whether the page is there and exclusive to that process.
     pub fn is_own_in(&self, pid: i32) -> bool {
         page_map_entry(pid, self.address()) & (1 << 56) != 0

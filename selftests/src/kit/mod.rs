@@ -35,7 +35,6 @@ pub mod poll;
 pub mod processors;
 pub mod profile;
 pub mod random;
-pub mod restriction;
 pub mod ring;
 pub mod setting;
 pub mod setuid_victim;

@@ -292,6 +292,15 @@ pub fn cpus() -> Vec<usize> {
         .collect()
 }
 
+/// The first and the last of these CPUs, which are two.
+#[track_caller]
+pub fn first_and_last_cpu() -> (usize, usize) {
+    let cpus = cpus();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    assert_ne!(first, last, "the test needs two processors");
+    (first, last)
+}
+
 /// Makes a file in memory with `length` bytes of zeros.
 pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
@@ -466,18 +475,6 @@ pub fn count_at(signal: i32, flags: i32) {
     // SAFETY: The handler counts in an atomic, which may be done in a handler.
     let ret = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     check(ret.into()).expect("sigaction");
-}
-
-/// Blocks or unblocks a signal for the calling thread.
-pub fn set_blocked(signal: i32, blocked: bool) {
-    let how = [libc::SIG_UNBLOCK, libc::SIG_BLOCK][usize::from(blocked)];
-    // SAFETY: A set of signals is plain data, for which zero is valid.
-    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: The set is ours.
-    unsafe { libc::sigaddset(&mut signals, signal) };
-    // SAFETY: The kernel reads the set, and writes none.
-    let error = unsafe { libc::pthread_sigmask(how, &signals, std::ptr::null_mut()) };
-    assert_eq!(error, 0, "pthread_sigmask");
 }
 
 /// Sends SIGALRM to this process after a time below a second.

@@ -8,7 +8,7 @@
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, serve, tell, toggle};
+use crate::kit::fork_tree::{end, serving, tell, toggle};
 use crate::kit::latency::Latencies;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -115,17 +115,6 @@ pub struct OtherTasks {
 
 const OTHER: &str = "st_by_other";
 const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
-
-/// Forks a process that registers an event, and then serves.
-fn serving(name: &str) -> Child {
-    let mut child = child::fork(|line| {
-        let event = Event::new(&format!("{name} u32 a"));
-        line.say(Word::Registered);
-        serve(line, &event);
-    });
-    child.line.hear(Word::Registered);
-    child
-}
 
 /// Forks a process that registers an event, and then ends as ordered.
 fn leaving(how: &str) -> Child {

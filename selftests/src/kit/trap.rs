@@ -22,8 +22,6 @@ struct Info {
 
 /// `TRAP_PERF`: sent by a perf event.
 pub const TRAP_PERF: i32 = 6;
-/// Set if the signal was blocked.
-pub const TRAP_PERF_FLAG_ASYNC: u32 = 1;
 
 /// The content of a signal.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An ordinary user, who was given access to the files.
+//! An ordinary user, who was given access to the files, and root in a user namespace.
 
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::child::{self, Child, Line};
+use crate::kit::errno::Errno;
 use crate::kit::group::Group;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::tracefs;
@@ -88,4 +89,28 @@ pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
         os::become_unprivileged();
         run(line);
     })
+}
+
+/// Makes this process the root of a new user namespace, with no other user mapped.
+pub fn become_root_of_a_namespace() {
+    // SAFETY: Takes no memory.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // After a change of the user, a process that is not dumpable cannot write its own files in
+    // /proc.
+    // SAFETY: Takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    // SAFETY: Takes a number only.
+    let ret = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
+    assert_eq!(ret, 0, "a namespace of users: {:?}", Errno::last());
+    for (file, text) in [
+        ("setgroups", "deny".to_string()),
+        ("uid_map", format!("0 {user} 1")),
+        ("gid_map", format!("0 {group} 1")),
+    ] {
+        let written = fs::write(format!("/proc/self/{file}"), text);
+        written.unwrap_or_else(|error| panic!("write {file}: {error}"));
+    }
+    // SAFETY: Touch no memory.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    assert_eq!((user, group), (0, 0), "root of its namespace");
 }

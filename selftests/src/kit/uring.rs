@@ -29,9 +29,6 @@ const UNREGISTER_FILES: u32 = 3;
 /// `IOSQE_FIXED_FILE` and `IOSQE_ASYNC`.
 const FIXED_FILE: u8 = 1;
 const ASYNC: u8 = 16;
-/// `IORING_OP_SPLICE`, `IORING_OP_READ`.
-const SPLICE: u8 = 30;
-const READ: u8 = 22;
 /// `IORING_OP_POLL_ADD`.
 const POLL_ADD: u8 = 6;
 
@@ -170,20 +167,6 @@ impl Ring {
         let mut entry = self.entry(how as u8, 0, address, count);
         entry[1] |= FIXED_FILE;
         self.submit(&entry)
-    }
-
-    /// Splices from a pipe.
-    pub fn splice(&self, from: &File, to: &File, length: u32) -> Result<usize> {
-        // No offsets.
-        let mut entry = self.entry(SPLICE, to.as_raw_fd(), u64::MAX, length);
-        entry[8..16].copy_from_slice(&u64::MAX.to_ne_bytes());
-        entry[44..48].copy_from_slice(&from.as_raw_fd().to_ne_bytes());
-        self.submit(&entry)
-    }
-
-    /// Reads `length` bytes into the page.
-    pub fn read(&self, file: &File, length: u32) -> Result<usize> {
-        self.submit(&self.entry(READ, file.as_raw_fd(), self.page.address(), length))
     }
 
     /// Writes the first `length` bytes of the page, and waits for the result.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process in other namespaces that was passed a group's file; the control group that is charged
-//! for groups. `cgroup::events_are_charged` shows which one is charged for events.
+//! A process in other namespaces that was passed a group's file; the control groups that are charged
+//! for groups and their events.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
@@ -10,9 +10,9 @@ use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
-use crate::kit::restriction::become_root_of_a_namespace;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file};
+use crate::kit::unprivileged::become_root_of_a_namespace;
 use crate::kit::{os, tasks, wait};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 tests!("groups::tasks":
     a_process_in_other_namespaces_uses_the_group_of_its_file,
+    memory_is_charged_to_the_cgroup_that_registers.needs_path(cgroup::PATH),
     groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
 );
 
@@ -78,6 +79,44 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
+}
+
+/// The file was opened by a process of another cgroup.
+fn memory_is_charged_to_the_cgroup_that_registers() {
+    const EVENTS: u64 = 500;
+    let group = Group::new("st_g_charged");
+    let cgroup = Cgroup::new("st_g_charged");
+    let (mine, its) = UnixStream::pair().unwrap();
+    let mut child = cgroup.fork_to(|line| {
+        let data = Data {
+            file: receive_file(&its),
+        };
+        let page = Mapping::kept(1);
+        line.follow(Word::Register, || {
+            for event in 0..EVENTS {
+                let text = format!("st_g_event{event} u32 a; u64 b");
+                data.register_text(&text, page.address() + 4 * event, 0)
+                    .unwrap();
+            }
+        });
+        line.wait_for_kill();
+    });
+    let data = Data::open_in(&group);
+    send_file(&mine, &data.file);
+    let before = cgroup.slab();
+    child.tell(Word::Register);
+    // As for events of the first group: see `cgroup::events_of_100_fields_are_charged`.
+    let least = 500 * EVENTS as i64;
+    wait::until("its cgroup to be charged", || {
+        cgroup.slab() - before >= least
+    });
+    assert_eq!(group.numbers(), [EVENTS, EVENTS, 1]);
+    child.kill();
+    drop(data);
+    group.remove_when_idle();
+    wait::until("the charge to go", || {
+        cgroup.slab() - before < 100 * EVENTS as i64
+    });
 }
 
 /// Most of the memory is that of their files.
