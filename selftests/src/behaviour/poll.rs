@@ -26,7 +26,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 tests!("poll":
     better_than_c_19_a_change_is_reported_once,
@@ -578,11 +578,14 @@ fn a_file_that_is_closed_leaves_its_set() {
     }
 }
 
-/// Closes the event's file while a thread waits for it, and calls `change`. The thread holds the
-/// open file, but finds no descriptor when it is woken.
+/// Closes the event's file while a thread waits for it, and calls `change`, which wakes the thread.
+/// That holds the open file, but finds no descriptor.
 fn close_beside_a_waiter(event: Event, change: impl FnOnce()) {
-    let file = event.data.file;
+    // Files that `change` opens get the lower number, which becomes free.
+    let file = event.data.file.try_clone().unwrap();
+    drop(event.data.file);
     let fd = file.as_raw_fd();
+    let start = Instant::now();
     let reported = wake(
         || poll_for(&file, CHANGED, wait::limit()),
         || {
@@ -591,6 +594,7 @@ fn close_beside_a_waiter(event: Event, change: impl FnOnce()) {
         },
     );
     assert_eq!(reported, CLOSED);
+    assert!(start.elapsed() < wait::limit(), "nothing woke the thread");
     let _ = file.into_raw_fd();
 }
 
