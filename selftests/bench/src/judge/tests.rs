@@ -36,7 +36,7 @@ fn rows() -> Vec<Row> {
     let is_there = |row: &&Row| table.figures.contains_key(row.key);
     let limits_of = |row: &Row| LIMITS.iter().find(|(key, _)| *key == row.key);
     let limited = |row: &Row| match limits_of(row) {
-        Some((_, limits)) => row.at_most(limits),
+        Some((_, limits)) => Row { limits, ..*row },
         None => *row,
     };
     ROWS.iter().filter(is_there).map(limited).collect()
