@@ -205,13 +205,6 @@ mod tests {
     }
 
     #[test]
-    fn they_are_kept_as_they_are() {
-        let again = Table::parse(&table().json(&[], &[])).expect("the text of a table");
-        assert_eq!(again.alternatives, table().alternatives);
-        assert!(Table::parse(r#"{"alternative": "lttng.12", "stock": 3}"#).is_err());
-    }
-
-    #[test]
     fn all_are_measured_on_both() {
         let counts = |lacking: &str| {
             let mut counts = Counts::default();
@@ -255,44 +248,5 @@ mod tests {
         assert_eq!(by_kept(&now, None).failures, ["not measured: lttng.12"]);
         now.groups = Some("numbers".into());
         assert!(by_kept(&now, None).failures.is_empty());
-    }
-
-    #[test]
-    fn the_one_that_takes_the_fewest_is_named() {
-        let text = quoted(&table().alternatives);
-        let ours = "user_events, this module";
-        for line in [
-            &format!("   {ours} | 2 | 1000 | 1000 | 2 | 500 | 500\n"),
-            "   LTTng-UST | 2000 | 900 | 2000 | 2000 | 900 | 2000\n",
-            &format!(
-                "Fewest, stock kernel: for 12 bytes, LTTng-UST; for a 100-byte string, {ours}.\n"
-            ),
-            &format!(
-                "Fewest, small kernel: for 12 bytes, {ours}; for a 100-byte string, {ours}.\n"
-            ),
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
-    }
-
-    #[test]
-    fn each_way_is_drawn_on_each_kernel() {
-        let bars = bars(&with("marker.12", [123_456, 7]).alternatives);
-        let kernels: Vec<&str> = bars.iter().map(|bars| bars.kernel).collect();
-        assert_eq!(kernels, ["stock kernel", "small kernel"]);
-        let ours = (
-            "user_events, this module",
-            true,
-            vec![Some(1000), Some(1000)],
-        );
-        assert_eq!(bars[0].rows[0], ours);
-        let lttng = ("LTTng-UST", false, vec![Some(900), Some(2000)]);
-        assert_eq!(bars[1].rows[1], lttng);
-        // The semaphore has no payload, so it has no bar.
-        assert_eq!(bars[0].rows.len(), WAYS.len() - 1);
-        assert!(crate::chart::alternatives(&[]).ends_with("</svg>\n"));
-        let drawn = crate::chart::alternatives(&bars);
-        let is_drawn = drawn.contains(">123456<") && drawn.contains(">trace_marker<");
-        assert!(is_drawn, "{drawn}");
     }
 }
