@@ -180,13 +180,12 @@ mod tests {
 
     const KERNEL: &str = "1-a";
 
-    /// All rows: recording costs the module 1000 and 500, LTTng 900 for 12 bytes, all others 2000.
+    /// All rows: recording costs the module 1000 and 500, all others 2000.
     fn table() -> Table {
         let row = |key: String| {
             let counts = match key.as_str() {
                 "user_events.off" => [2, 2],
                 "user_events.12" | "user_events.100" => [1000, 500],
-                "lttng.12" => [900, 900],
                 _ => [2000, 2000],
             };
             (key, counts)
@@ -196,12 +195,6 @@ mod tests {
             alternatives: keys().into_iter().map(row).collect(),
             ..Table::default()
         }
-    }
-
-    fn with(key: &str, counts: OnBoth) -> Table {
-        let mut table = table();
-        table.alternatives.insert(key.into(), counts);
-        table
     }
 
     #[test]
@@ -234,7 +227,8 @@ mod tests {
             ("user_events.12", [1030, 515], "another", 0),
             ("user_events.12", [1031, 515], "another", 1),
         ] {
-            let mut now = with(key, counts);
+            let mut now = table();
+            now.alternatives.insert(key.into(), counts);
             now.kernel = Some(kernel.into());
             let failures = by_kept(&now, Some(&kept)).failures;
             assert_eq!(failures.len(), failing, "{key} {counts:?} {kernel}");

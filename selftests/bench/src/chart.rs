@@ -40,6 +40,15 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
     );
 }
 
+/// Draws a bar, with the upper left corner and the size given.
+fn bar(svg: &mut String, corner: (f64, f64), size: (f64, f64), style: &str) {
+    let ((x, y), (width, height)) = (corner, size);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {style}/>"
+    );
+}
+
 /// Draws a bar for each ratio of the module's count to C's. The axis is logarithmic, so that a
 /// tenth and ten times are equally far from the middle.
 pub fn ratios(rows: &[(String, f64)]) -> String {
@@ -71,13 +80,9 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
         let (from, to) = (at(ratio.min(1.0)), at(ratio.max(1.0)));
         let (_, colour) = if *ratio > 1.0 { C } else { OURS };
         text(&mut svg, LEFT - 8.0, y + 12.0, "end", what);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
-            y + 3.0,
-            (to - from).max(1.0),
-            STEP - 6.0
-        );
+        let size = ((to - from).max(1.0), STEP - 6.0);
+        let style = format!("fill=\"{colour}\"");
+        bar(&mut svg, (from, y + 3.0), size, &style);
         let ratio = format!("{ratio:.2}");
         text(&mut svg, to + 5.0, y + 12.0, "start", &ratio);
     }
@@ -176,12 +181,8 @@ pub fn alternatives(kernels: &[Bars]) -> String {
     let title = "Instructions of a record, by the way to record it";
     let mut svg = begin(width as usize, bottom as usize + 10, title);
     let bar = |svg: &mut String, x: f64, y: f64, width: f64, colour: &str, opacity: &str| {
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{colour}\" \
-             fill-opacity=\"{opacity}\"/>",
-            BAR - 1.0
-        );
+        let style = format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"");
+        bar(svg, (x, y), (width, BAR - 1.0), &style);
     };
     for (i, (payload, opacity)) in PAYLOADS.iter().enumerate() {
         let x = width - 290.0 + 100.0 * i as f64;
