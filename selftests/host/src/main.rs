@@ -7,6 +7,7 @@
 mod faults;
 mod imports;
 mod tally;
+mod tokens;
 
 use std::{
     io::Read,
@@ -72,9 +73,4 @@ fn tap(status: &str, may_skip: bool) -> Outcome {
 fn read(file: &str) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Returns whether a character is part of a name or a number.
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }

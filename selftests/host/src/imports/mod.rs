@@ -7,8 +7,12 @@
 mod circle;
 
 use crate::{
-    is_word,
     read,
+    tokens::{
+        is_word,
+        tokens,
+        Token, //
+    },
     Outcome, //
 };
 use std::process::ExitCode;
@@ -89,7 +93,6 @@ fn module_of(file: &str) -> Vec<&str> {
 /// Returns the imports of a file that design.rst does not draw, each with its line.
 fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
     let module = module_of(file);
-    let text = without_comments(text);
     let mut found = Vec::new();
     // Only the root imports a directory by its name alone.
     let is_module =
@@ -98,7 +101,7 @@ fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
         "user_events" => Vec::new(),
         _ => module.iter().map(|name| name.to_string()).collect(),
     };
-    for path in imports(&text, &above, is_module) {
+    for path in imports(&tokens(text), &above, is_module) {
         let [to, rest @ ..] = &path.names[..] else {
             continue;
         };
@@ -145,121 +148,108 @@ fn is_above(module: &[&str], rest: &[String]) -> bool {
     }
 }
 
-/// An imported path from the crate's root on, and its offset.
+/// An imported path from the crate's root on, and the offset of its last name.
 struct Path {
     at: usize,
     names: Vec<String>,
+    /// By `pub(crate) use`.
+    is_passed_on: bool,
 }
 
-/// Returns all paths of a module's text that begin with `crate::`, `super::`, or the name of one of
-/// its own modules.
-fn imports(text: &str, module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
+/// Returns all paths of a module that begin with `crate::`, `super::`, or the name of one of its
+/// own modules.
+fn imports(tokens: &[Token], module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some((start, word)) = next_word(text, at) {
-        at = start + word.len();
-        let begins = !text[..start].ends_with(':');
-        if !begins || !text[at..].starts_with("::") {
+    while at < tokens.len() {
+        let start = at;
+        at += 1;
+        if ends_with(&tokens[..start], &[":", ":"]) || !goes_on(tokens, start) {
             continue;
         }
-        let mut base: Vec<String> = Vec::new();
-        match word {
-            "crate" => at += 2,
+        let mut base: &[String] = &[];
+        match tokens[start].text {
+            "crate" => at = start + 3,
             "super" => {
-                let mut up = 1;
-                at += 2;
-                while text[at..].starts_with("super::") {
-                    at += "super::".len();
-                    up += 1;
-                }
-                base.extend_from_slice(&module[..module.len().saturating_sub(up)]);
-            }
-            name if is_module(name) => {
+                base = module;
                 at = start;
-                base.extend_from_slice(module);
+                while word(tokens, at) == Some("super") && goes_on(tokens, at) {
+                    base = base.split_last().map_or(base, |(_, above)| above);
+                    at += 3;
+                }
             }
+            name if is_module(name) => (base, at) = (module, start),
             _ => continue,
         }
-        paths(text, &mut at, &base, &mut found);
+        let before = found.len();
+        paths(tokens, &mut at, base, &mut found);
+        let is_passed_on = ends_with(&tokens[..start], &["pub", "(", "crate", ")", "use"]);
+        found[before..]
+            .iter_mut()
+            .for_each(|path| path.is_passed_on = is_passed_on);
     }
     found
 }
 
-/// Returns the next word at or behind an offset, with its offset.
-fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
-    let start = at + text[at..].find(is_word)?;
-    let end = text[start..]
-        .find(|c| !is_word(c))
-        .map_or(text.len(), |len| start + len);
-    Some((start, &text[start..end]))
+fn ends_with(tokens: &[Token], texts: &[&str]) -> bool {
+    let mut last = tokens.iter().rev().map(|token| token.text);
+    texts.iter().rev().all(|text| last.next() == Some(*text))
+}
+
+fn word<'a>(tokens: &[Token<'a>], at: usize) -> Option<&'a str> {
+    let text = tokens.get(at)?.text;
+    text.starts_with(is_word).then_some(text)
+}
+
+/// Returns whether `::` follows a token.
+fn goes_on(tokens: &[Token], at: usize) -> bool {
+    let next = tokens.get(at + 1..at + 3);
+    next.is_some_and(|next| next.iter().all(|token| token.text == ":"))
 }
 
 /// Adds the paths of a use tree: "a::{b, c::d}" is a::b and a::c::d. Moves `at` behind the tree.
-fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
+fn paths(tokens: &[Token], at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
     let mut names = prefix.to_vec();
-    loop {
-        *at += text[*at..].len() - text[*at..].trim_start().len();
-        let start = *at;
-        match text[start..].chars().next() {
-            Some(c) if is_word(c) => {
-                let (_, word) = next_word(text, start).expect("a word begins here");
-                names.push(word.into());
-                *at += word.len();
-                let rest = text[*at..].trim_start();
-                if !rest.starts_with("::") {
-                    found.push(Path { at: start, names });
-                    return;
-                }
-                *at = text.len() - rest.len() + 2;
-            }
-            Some('{') => {
-                *at += 1;
-                tree(text, at, &names, found);
-                return;
-            }
-            // "a::*", and the end of a list.
-            _ => {
-                if names.len() > prefix.len() {
-                    found.push(Path { at: start, names });
-                }
-                return;
-            }
+    while let Some(word) = word(tokens, *at) {
+        names.push(word.into());
+        if !goes_on(tokens, *at) {
+            break;
         }
+        *at += 3;
+    }
+    let Some(Token { at: offset, text }) = tokens.get(*at).copied() else {
+        return;
+    };
+    if text == "{" {
+        *at += 1;
+        tree(tokens, at, &names, found);
+    } else if names.len() > prefix.len() {
+        // A name, or "a::*".
+        found.push(Path {
+            at: offset,
+            names,
+            is_passed_on: false,
+        });
+        *at += 1;
     }
 }
 
 /// Adds the paths in braces, from behind the opening brace on.
-fn tree(text: &str, at: &mut usize, names: &[String], found: &mut Vec<Path>) {
+fn tree(tokens: &[Token], at: &mut usize, names: &[String], found: &mut Vec<Path>) {
     loop {
-        paths(text, at, names, found);
-        // A path may be followed by "as name" or "*".
-        match text[*at..].find(['{', '}', ',']) {
-            Some(len) if text[*at + len..].starts_with(',') => *at += len + 1,
-            Some(len) => {
-                *at += len + 1;
-                return;
-            }
-            None => return,
+        paths(tokens, at, names, found);
+        // A path may be followed by "as name".
+        while !matches!(
+            tokens.get(*at).map_or("}", |token| token.text),
+            "{" | "}" | ","
+        ) {
+            *at += 1;
+        }
+        *at += 1;
+        if tokens.get(*at - 1).is_none_or(|token| token.text != ",") {
+            return;
         }
     }
-}
-
-/// Returns the text without its comments, with all lines kept.
-fn without_comments(text: &str) -> String {
-    let mut left = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("//").into_iter().chain(rest.find("/*")).min() {
-        left.push_str(&rest[..start]);
-        let comment = &rest[start..];
-        let end = match comment.starts_with("//") {
-            true => comment.find('\n'),
-            false => comment.find("*/").map(|end| end + 2),
-        };
-        let (comment, behind) = comment.split_at(end.unwrap_or(comment.len()));
-        left.extend(comment.chars().filter(|c| *c == '\n'));
-        rest = behind;
-    }
-    left + rest
 }
 
 #[cfg(test)]
