@@ -76,9 +76,8 @@ pub struct Table {
     pub kernel: Option<String>,
     /// The groups that were measured, if not all.
     pub groups: Option<String>,
+    /// By rows, also those that were timed.
     pub figures: BTreeMap<String, Figure>,
-    /// Rows that were timed.
-    pub timed: BTreeMap<String, Figure>,
     /// Other ways to record.
     pub alternatives: BTreeMap<String, OnBoth>,
 }
@@ -124,10 +123,8 @@ impl Table {
                 floor: number("floor"),
             });
             let on_both = number("stock").zip(number("small"));
-            if let (Some(key), Some(figure)) = (of("key"), figure) {
+            if let (Some(key), Some(figure)) = (of("key").or(of("timed")), figure) {
                 table.figures.insert(key.into(), figure);
-            } else if let (Some(key), Some(figure)) = (of("timed"), figure) {
-                table.timed.insert(key.into(), figure);
             } else if let (Some(key), Some((stock, small))) = (of("alternative"), on_both) {
                 table.alternatives.insert(key.into(), [stock, small]);
             } else if let Some(kernel) = of("kernel") {
@@ -156,7 +153,7 @@ impl Table {
         let keys = keys.chain(ALONE.iter().map(|(key, _)| *key));
         lines.extend(keys.filter_map(|key| Some(json_row("key", key, self.figures.get(key)?))));
         let timed = EACH_SECOND.iter().map(|(key, _)| key);
-        lines.extend(timed.filter_map(|key| Some(json_row("timed", key, self.timed.get(*key)?))));
+        lines.extend(timed.filter_map(|key| Some(json_row("timed", key, self.figures.get(*key)?))));
         lines.extend(alternatives::keys().iter().filter_map(|key| {
             let [stock, small] = self.alternatives.get(key)?;
             Some(format!(

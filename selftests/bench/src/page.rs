@@ -82,7 +82,7 @@ fn quoted(table: &Table) -> String {
     }
     // More records in a second are better.
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let figure = table.figures.get(*key).copied().unwrap_or_default();
         let is_slower = figure.ratio().is_some_and(|ratio| ratio <= 1.0 / DEARER);
         if is_slower && !key.ends_with(".percent") {
             line(&mut slower, what, &figure);

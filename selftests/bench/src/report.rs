@@ -130,7 +130,7 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
     if table.has(BY_THE_CLOCK.0) {
         for (key, _) in EACH_SECOND {
             let figure = Figure::new(ours.spread(key)?[1], Some(c.spread(key)?[1]));
-            table.timed.insert((*key).into(), figure);
+            table.figures.insert((*key).into(), figure);
         }
     }
     Ok(table)
@@ -272,7 +272,7 @@ fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> 
     text.push('\n');
     line(text, what, ["C", "ours", "ratio"], "");
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let figure = table.figures.get(*key).copied().unwrap_or_default();
         let cells = cells(figure.other, figure.ours);
         line(text, what, cells, &spread(c, ours, key)?);
     }

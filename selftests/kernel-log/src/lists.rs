@@ -73,14 +73,6 @@ mod tests {
     }
 
     #[test]
-    fn each_accessor_is_a_frame() {
-        for entry in ACCESSORS.entries() {
-            assert!(entry.starts_with(' '), "{entry}");
-            assert!(!ACCESSORS.begin(entry.trim_start()), "{entry}");
-        }
-    }
-
-    #[test]
     fn what_a_test_brings_about_is_a_report_elsewhere() {
         for entry in OF_TESTS.entries() {
             let (test, text) = entry.split_once(": ").unwrap();
@@ -92,14 +84,6 @@ mod tests {
                 REPORTS.entries().any(|report| text.contains(report)),
                 "{entry}"
             );
-        }
-    }
-
-    /// A line that is no report need not be allowed.
-    #[test]
-    fn what_comes_of_faults_is_a_report_elsewhere() {
-        for entry in OF_FAULTS.entries() {
-            assert!(REPORTS.entries().any(|report| report == entry), "{entry}");
         }
     }
 }

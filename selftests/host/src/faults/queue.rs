@@ -13,14 +13,14 @@ use super::{
     UNCHANGED, //
 };
 use crate::{
+    outcome,
     read,
     Outcome, //
 };
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
-    process::ExitCode, //
+    path::Path, //
 };
 
 /// Faults of one machine: their leftovers must not grow without end.
@@ -135,7 +135,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     }
     count_starts(&dir, settled.has_not_begun, machine)?;
     if Path::new(&unsound).exists() {
-        return Ok(ExitCode::FAILURE);
+        return outcome(false);
     }
 
     let mut waiting = settled.again;
@@ -161,10 +161,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     for file in ["at", "alive"] {
         let _ = fs::remove_file(format!("{dir}/{file}"));
     }
-    Ok(match todo.is_empty() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    outcome(!todo.is_empty())
 }
 
 /// Prints and stores the verdict on a fault.

@@ -7,6 +7,7 @@
 mod circle;
 
 use crate::{
+    outcome,
     read,
     tokens::{
         is_word,
@@ -15,8 +16,6 @@ use crate::{
     },
     Outcome, //
 };
-use std::process::ExitCode;
-
 /// The imports that a directory, or one of its modules, may have from others.
 const MAY: &[(&str, &[&str])] = &[
     (
@@ -61,27 +60,21 @@ const MAX_CIRCLE: usize = 10;
 /// Prints each import that design.rst does not draw, and the largest circle of files that import
 /// one another.
 pub fn check(files: &[&str]) -> Outcome {
-    let mut status = ExitCode::SUCCESS;
-    let mut sources = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.starts_with("src/") && file.ends_with(".rs"))
-    {
-        sources.push((*file, read(file)?));
-    }
+    let mut are_drawn = true;
+    let is_source = |file: &&&str| file.starts_with("src/") && file.ends_with(".rs");
+    let sources = files.iter().filter(is_source);
+    let sources = sources.map(|file| Ok((*file, read(file)?)));
+    let sources = sources.collect::<Result<Vec<_>, String>>()?;
     for (file, text) in &sources {
         for (line, what) in undrawn(file, text) {
             println!("{file}:{line}: {what}");
-            status = ExitCode::FAILURE;
+            are_drawn = false;
         }
     }
     let circle = circle::largest(&sources);
     let (len, names) = (circle.len(), circle.join(" "));
     println!("{len} files import one another, which may be {MAX_CIRCLE}: {names}");
-    if len > MAX_CIRCLE {
-        status = ExitCode::FAILURE;
-    }
-    Ok(status)
+    outcome(are_drawn && len <= MAX_CIRCLE)
 }
 
 /// Returns the module of a file, as names from the crate's root on.
@@ -108,22 +101,17 @@ fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
         if OF_MACRO.contains(&to.as_str()) {
             continue;
         }
+        let dir = module[0];
         let item = rest
             .first()
             .map_or(String::new(), |item| format!("::{item}"));
-        let what = if to == module[0] {
-            if !is_above(&module, rest) {
-                format!("imports {to}{item}, which src/schema/mod.rs does not list above it")
-            } else {
-                continue;
+        let what = match to == dir {
+            true if is_above(&module, rest) => continue,
+            true => format!("imports {to}{item}, which src/schema/mod.rs does not list above it"),
+            false if may(&module, to) => continue,
+            false => {
+                format!("{dir} imports {to}{item}, which Documentation/design.rst does not draw")
             }
-        } else if may(&module, to) {
-            continue;
-        } else {
-            format!(
-                "{} imports {to}{item}, which Documentation/design.rst does not draw",
-                module[0]
-            )
         };
         found.push((1 + text[..path.at].matches('\n').count(), what));
     }
@@ -140,10 +128,10 @@ fn may(module: &[&str], to: &str) -> bool {
 fn is_above(module: &[&str], rest: &[String]) -> bool {
     let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     match (module[0], module.get(1).and_then(|own| layer(own))) {
-        ("schema", Some(own)) => rest
-            .first()
-            .and_then(|other| layer(other))
-            .is_some_and(|other| other < own),
+        ("schema", Some(own)) => {
+            let other = rest.first().and_then(|other| layer(other));
+            other.is_some_and(|other| other < own)
+        }
         _ => true,
     }
 }
