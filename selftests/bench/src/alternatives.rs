@@ -3,7 +3,6 @@
 //! Reads, prints and judges the costs of other ways to record beside this module's, counted on two
 //! machines, each with its own kernel.
 
-use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
 use crate::judge::Verdict;
 use crate::page::table_head;
@@ -43,7 +42,7 @@ fn rows(stock: &Counts, small: &Counts) -> Result<Rows, String> {
 /// The measurements of each way to record.
 fn columns() -> impl Iterator<Item = (&'static str, &'static str)> {
     let heads = ["12 bytes", "100 bytes"];
-    let payloads = PAYLOADS.iter().copied().zip(heads);
+    let payloads = PAYLOADS.into_iter().zip(heads);
     [(OFF, "off")].into_iter().chain(payloads)
 }
 
@@ -124,23 +123,6 @@ pub fn quoted(rows: &Rows) -> String {
     }
     let _ = writeln!(text, "\n{TRAP}");
     text
-}
-
-/// Returns the bars of the chart: for each kernel, the cost of each way for each payload.
-pub fn bars(rows: &Rows) -> Vec<Bars> {
-    let of_kernel = |(kernel, (_, name)): (usize, &(&str, &'static str))| {
-        let of_way = |way: &Way| {
-            let costs = PAYLOADS.iter().map(|payload| rows.get(&way.row(payload)));
-            let costs: Vec<_> = costs.map(|row| row.map(|row| row[kernel])).collect();
-            let is_any = costs.iter().any(Option::is_some);
-            is_any.then_some((way.text, way.key == OURS, costs))
-        };
-        Bars {
-            kernel: name,
-            rows: WAYS.iter().filter_map(of_way).collect(),
-        }
-    };
-    KERNELS.iter().enumerate().map(of_kernel).collect()
 }
 
 /// Judges the module's rows by the stored ones. Other rows only need to be measured.

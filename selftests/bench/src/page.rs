@@ -4,11 +4,11 @@
 //! and the charts.
 
 use crate::alternatives;
-use crate::chart::{self, Growth};
+use crate::chart;
 use crate::figures::{read, write, Figure, Table};
 use crate::report::add_line;
 use crate::rows::row::Row;
-use crate::rows::table::{in_full, EACH_SECOND, GROWTH, THE_KERNELS};
+use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
 /// Whether a row compares the two implementations. Timed rows do, too.
-fn is_compared(row: &Row) -> bool {
+pub fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }
 
@@ -132,38 +132,11 @@ fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-fn charts(table: &Table) -> [(&'static str, String); 3] {
-    let ratios = in_full().into_iter().filter_map(|(row, what)| {
-        let ratio = table.figures.get(row.key)?.ratio()?;
-        (is_compared(row) && !row.is_copy).then_some((what, ratio))
-    });
-    let panels = GROWTH.iter().map(|(what, points)| {
-        let points = points.iter().filter_map(|(registrations, key)| {
-            let figure = table.figures.get(*key)?;
-            Some((
-                f64::from(*registrations),
-                figure.other? as f64,
-                figure.ours as f64,
-            ))
-        });
-        Growth {
-            what,
-            points: points.collect(),
-        }
-    });
-    let bars = alternatives::bars(&table.alternatives);
-    [
-        ("ratios.svg", chart::ratios(&ratios.collect::<Vec<_>>())),
-        ("growth.svg", chart::growth(&panels.collect::<Vec<_>>())),
-        ("alternatives.svg", chart::alternatives(&bars)),
-    ]
-}
-
 /// Writes the quoted rows of a table into the page, and its charts beside the table.
 pub fn quote(path: &str, page: &str) -> Result<(), String> {
     let table = Table::read(path)?;
     write(page, &with_quoted(&read(page)?, &table)?)?;
-    charts(&table).iter().try_for_each(|(name, svg)| {
+    chart::all(&table).iter().try_for_each(|(name, svg)| {
         let chart = Path::new(path).with_file_name(name);
         write(&chart.to_string_lossy(), svg)
     })
@@ -184,7 +157,7 @@ mod tests {
         let page = read(PAGE).expect("the page");
         let kept = Table::read(KEPT).expect("the figures that are kept");
         assert_eq!(with_quoted(&page, &kept).as_ref(), Ok(&page));
-        for (name, svg) in charts(&kept) {
+        for (name, svg) in chart::all(&kept) {
             let drawn = read(&KEPT.replace("table.json", name));
             assert!(drawn == Ok(svg), "{name} is of others");
         }

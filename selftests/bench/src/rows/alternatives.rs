@@ -24,7 +24,7 @@ pub struct Way {
 }
 
 /// Both payloads, in keys.
-pub const PAYLOADS: &[&str] = &["12", "100"];
+pub const PAYLOADS: [&str; 2] = ["12", "100"];
 
 /// The key of rows without a consumer.
 pub const OFF: &str = "off";
@@ -34,7 +34,7 @@ const fn way(key: &'static str, text: &'static str) -> Way {
         key,
         text,
         off: None,
-        payloads: PAYLOADS,
+        payloads: &PAYLOADS,
     }
 }
 
