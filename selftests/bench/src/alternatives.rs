@@ -4,7 +4,7 @@
 //! machines, each with its own kernel.
 
 use crate::figures::{OnBoth, Table};
-use crate::judge::Verdict;
+use crate::judge::Verdicts;
 use crate::page::table_head;
 use crate::report::{add_line, Counts};
 use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
@@ -126,20 +126,20 @@ pub fn quoted(rows: &Rows) -> String {
 }
 
 /// Judges the module's rows by the stored ones. Other rows only need to be measured.
-pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdicts {
+    let mut verdicts = Verdicts::new();
     if !now.has(ALTERNATIVES.0) {
-        return verdict;
+        return verdicts;
     }
     for key in keys() {
         let Some(counts) = now.alternatives.get(&key) else {
-            verdict.add(Some(format!("not measured: {key}")));
+            verdicts.push(Some(format!("not measured: {key}")));
             continue;
         };
         let before = kept.and_then(|kept| Some((kept.alternatives.get(&key)?, kept)));
         let is_ours = key.split_once('.').is_some_and(|(way, _)| way == OURS);
         let (Some((before, kept)), true) = (before, is_ours) else {
-            verdict.add(None);
+            verdicts.push(None);
             continue;
         };
         let times = match now.is_of_the_kernel_of(kept) {
@@ -149,11 +149,12 @@ pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
         for ((_, kernel), (count, before)) in KERNELS.iter().zip(counts.iter().zip(before)) {
             let most = (*before as f64 * times).max(*before as f64 + ANYWAY);
             let is_worse = *count as f64 > most;
-            verdict
-                .add(is_worse.then(|| format!("worse: {key}, {kernel}: was {before}, is {count}")));
+            verdicts.push(
+                is_worse.then(|| format!("worse: {key}, {kernel}: was {before}, is {count}")),
+            );
         }
     }
-    verdict
+    verdicts
 }
 
 #[cfg(test)]
@@ -212,8 +213,8 @@ mod tests {
             let mut now = table();
             now.alternatives.insert(key.into(), counts);
             now.kernel = Some(kernel.into());
-            let failures = by_kept(&now, Some(&kept)).failures;
-            assert_eq!(failures.len(), failing, "{key} {counts:?} {kernel}");
+            let failures = by_kept(&now, Some(&kept)).into_iter().flatten();
+            assert_eq!(failures.count(), failing, "{key} {counts:?} {kernel}");
         }
     }
 
@@ -221,8 +222,9 @@ mod tests {
     fn what_was_not_measured_fails_unless_it_was_not_asked_for() {
         let mut now = table();
         now.alternatives.remove("lttng.12");
-        assert_eq!(by_kept(&now, None).failures, ["not measured: lttng.12"]);
+        let failures = by_kept(&now, None).into_iter().flatten();
+        assert!(failures.eq(["not measured: lttng.12"]));
         now.groups = Some("numbers".into());
-        assert!(by_kept(&now, None).failures.is_empty());
+        assert_eq!(by_kept(&now, None), []);
     }
 }

@@ -98,7 +98,6 @@ impl Table {
         self.kernel.is_some() && self.kernel == other.kernel
     }
 
-    /// Reads table.json.
     pub fn read(path: &str) -> Result<Table, String> {
         Table::parse(&read(path)?).map_err(|line| format!("{path}: {line}"))
     }

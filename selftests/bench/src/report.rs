@@ -166,7 +166,6 @@ fn verdict(is_exceeded: bool) -> &'static str {
     }
 }
 
-/// The text of the limits of a row.
 fn limits(table: &Table, row: &Row) -> String {
     let limits = row.limits.iter().filter_map(|limit| {
         let (times, most) = judge::times(table, row, *limit)?;

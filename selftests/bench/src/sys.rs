@@ -17,7 +17,6 @@ fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
-/// The time stamp counter.
 #[inline(always)]
 pub fn time_stamp() -> u64 {
     // SAFETY: Every x86-64 CPU has the instruction, and it touches no memory.
@@ -30,7 +29,6 @@ pub const BEGIN: i32 = 1;
 pub const END: i32 = 2;
 pub const ROW: i32 = 3;
 
-/// Executes a mark for the plugin.
 #[inline(always)]
 pub fn mark<const MARK: i32>() {
     // SAFETY: An instruction that does nothing.
@@ -184,7 +182,6 @@ pub fn fork_with<T>(work: impl FnOnce() -> T) -> i32 {
     pid
 }
 
-/// Waits for a child that must not fail.
 pub fn wait_for_success(pid: i32) {
     assert_eq!(wait(pid).expect("wait"), 0, "the status of a process");
 }
@@ -318,7 +315,6 @@ pub fn power_off() -> ! {
     exit_now(0)
 }
 
-/// Sets the limit of open files of this process.
 pub fn allow_files(count: u64) {
     let limit = libc::rlimit {
         rlim_cur: count,
@@ -381,7 +377,6 @@ pub fn perf_event_open(attributes: &[u8]) -> io::Result<File> {
     new_file(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) })
 }
 
-/// Loads an eBPF program for trace events.
 pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_TRACEPOINT: u64 = 5;

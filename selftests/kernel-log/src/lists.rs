@@ -22,7 +22,6 @@ pub(crate) const ACCESSORS: List = List(include_str!("../lists/accessors"));
 /// Lines that tests cause: the beginning of the test's name, `: `, and the whole line.
 const OF_TESTS: List = List(include_str!("../lists/of-tests"));
 
-/// Returns whether this test causes this line.
 pub(crate) fn is_of_test(line: &str, test: &str) -> bool {
     let mut entries = OF_TESTS
         .entries()
@@ -36,7 +35,6 @@ impl List {
         lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// Returns whether the line begins with an entry.
     pub(crate) fn begin(self, line: &str) -> bool {
         self.entries().any(|entry| line.starts_with(entry))
     }

@@ -39,7 +39,6 @@ const fn way(key: &'static str, text: &'static str) -> Way {
 }
 
 impl Way {
-    /// The key of a row of this way.
     pub fn row(&self, what: &str) -> String {
         format!("{}.{what}", self.key)
     }
@@ -269,7 +268,6 @@ fn lttng() {
     lttng("-q destroy");
 }
 
-/// Whether a file below this directory contains the string.
 fn holds_text(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).expect("the snapshot");
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

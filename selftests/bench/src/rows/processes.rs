@@ -70,12 +70,10 @@ pub fn warm_up() {
     in_turns("first", 1);
 }
 
-/// Measures a process without user_events in the kernel.
 pub fn without_user_events() {
     in_turns("unloaded", 1);
 }
 
-/// Measures a process beside user_events that no process uses.
 pub fn beside_user_events() {
     in_turns("unused", 1);
 }

@@ -22,7 +22,6 @@ const fn allowed(injected_faults: bool, c_implementation: bool) -> Allowed {
     }
 }
 
-/// A clean log.
 const CLEAN: &str = "[    0.000000] Linux version 7
 [    1.200000] user_events: loaded, version 1.0.0
 [    1.500000] selftests invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
@@ -112,7 +111,6 @@ fn reports_are_found() {
     }
 }
 
-/// Replaces the last letter of a text.
 fn changed(text: &str) -> String {
     let at = text.rfind(|c: char| c.is_ascii_alphabetic()).unwrap();
     let (before, from) = text.split_at(at);
@@ -336,7 +334,6 @@ Hardware name: QEMU
     text.lines().map(String::from).collect()
 }
 
-/// Returns the log of a report of a race.
 fn race(first: &[&str], second: &[&str]) -> String {
     log_of(&lines_of_race(first, second))
 }
