@@ -19,15 +19,12 @@ fn end(pid: i32) {
 
 /// The median cost of a fork, in the parent alone.
 fn fork_call() -> u64 {
-    let mut counts: Vec<u64> = (0..TIMES)
-        .map(|_| {
-            let (count, pid) = count::of(sys::fork_idle);
-            end(pid);
-            count
-        })
-        .collect();
-    counts.sort_unstable();
-    counts[TIMES / 2]
+    let counts = (0..TIMES).map(|_| {
+        let (count, pid) = count::of(sys::fork_idle);
+        end(pid);
+        count
+    });
+    count::median_of(counts.collect())
 }
 
 /// The least mean of several turns, for all tasks.
