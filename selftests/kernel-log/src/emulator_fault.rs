@@ -160,6 +160,8 @@ mod tests {
     fn another_report_is_not() {
         let places = [
             IN_FREED_TEXT,
+            // Registers of the interrupted code follow.
+            &format!("{IN_FREED_TEXT}\nRIP: 0010:{IN_KERNEL}"),
             "register+0x10/0x900 [user_events]",
             "register+0x10/0x900 [other]",
             "__schedule",

@@ -75,9 +75,8 @@ mod tests {
         for entry in OF_TESTS.entries() {
             let (test, text) = entry.split_once(": ").unwrap();
             assert!(is_of_test(text, &format!("{test}more")));
-            for (other, text) in [("", text), ("other", text), (test, &format!("{text}2"))] {
-                assert!(!is_of_test(text, other), "{entry}");
-            }
+            assert!(!is_of_test(text, &format!("one {test}")), "{entry}");
+            assert!(!is_of_test(&format!("{text}2"), test), "{entry}");
             assert!(
                 REPORTS.entries().any(|report| text.contains(report)),
                 "{entry}"

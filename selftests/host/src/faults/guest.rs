@@ -56,7 +56,7 @@ const OUTPUT: &str = "/root/selftests.output";
 const TOOK_OVER: &str = "took over";
 
 pub fn run(name: &str) -> Outcome {
-    let machine = Machine::new(name);
+    let machine = Machine(format!("{DIR}/{name}"));
     // An emulator fault restarted the machine, which shows nothing about the module's fault.
     if let Ok(at) = read(&machine.file("at")) {
         let _ = fs::remove_file(machine.file(&format!("done/{at}")));
@@ -79,26 +79,18 @@ pub fn run(name: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-struct Machine {
-    dir: String,
-}
+/// The directory of a machine.
+struct Machine(String);
 
 impl Machine {
-    fn new(name: &str) -> Machine {
-        let dir = format!("{DIR}/{name}");
-        Machine { dir }
-    }
-
     fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.dir)
+        format!("{}/{name}", self.0)
     }
 
     fn verdict(&self, fault: &str, word: Word, why: &str) -> Result<(), String> {
         if fault == UNCHANGED && word != Word::Survived {
-            write(
-                &format!("{DIR}/unsound"),
-                &format!("the module as it is does not pass: {why}"),
-            )?;
+            let why = format!("the module as it is does not pass: {why}");
+            write(&format!("{DIR}/unsound"), &why)?;
             end();
         }
         Verdict::new(word, why).write(&self.file(&format!("done/{fault}")))

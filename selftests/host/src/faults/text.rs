@@ -66,7 +66,7 @@ fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
                 ")" | "]" => brackets -= 1,
                 _ => {}
             }
-            brackets < 0 || (brackets == 0 && matches!(token.text, "{" | ";"))
+            brackets == 0 && matches!(token.text, "{" | ";")
         });
         let body = sign.filter(|sign| is_head && sign.text == "{")?.at;
         let indent = text[line..].len() - text[line..].trim_start_matches([' ', '\t']).len();

@@ -114,7 +114,10 @@ mod tests {
                 ("src/c.rs", in_c.into()),
             ])
         };
-        assert_eq!(circle("use crate::a::B;"), ["a::b", "a::d", "c"]);
+        assert_eq!(
+            circle("use crate::{a::B, THIS_MODULE};"),
+            ["a::b", "a::d", "c"]
+        );
         assert_eq!(circle("// use crate::a::B;"), [""; 0]);
     }
 

@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_root_names_directories() {
-        let text = "use schema::Field;\nuse events::Event;\nkernel::sys::x();";
+        let text = "use schema::Field;\nuse events::Event;\nkernel::schema::x();";
         shows(
             "src/user_events.rs",
             text,

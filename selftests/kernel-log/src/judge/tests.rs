@@ -280,7 +280,7 @@ fn what_a_test_brings_about_is_allowed_while_it_runs() {
 }
 
 #[test]
-fn what_some_kernels_say_is_a_report_of_others() {
+fn lines_of_some_kernels_are_reports_of_others() {
     for (log, count, its, others) in [
         (OF_INJECTED_FAULTS, 8, FAULTS, [NOTHING, OF_C]),
         (OF_C_IMPLEMENTATION, 4, OF_C, [NOTHING, FAULTS]),
