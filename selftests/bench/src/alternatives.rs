@@ -3,9 +3,8 @@
 //! Reads, prints and judges the costs of other ways to record beside this module's, counted on two
 //! machines, each with its own kernel.
 
-use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
-use crate::judge::Verdict;
+use crate::judge::Verdicts;
 use crate::page::table_head;
 use crate::report::{add_line, Counts};
 use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
@@ -43,7 +42,7 @@ fn rows(stock: &Counts, small: &Counts) -> Result<Rows, String> {
 /// The measurements of each way to record.
 fn columns() -> impl Iterator<Item = (&'static str, &'static str)> {
     let heads = ["12 bytes", "100 bytes"];
-    let payloads = PAYLOADS.iter().copied().zip(heads);
+    let payloads = PAYLOADS.into_iter().zip(heads);
     [(OFF, "off")].into_iter().chain(payloads)
 }
 
@@ -126,38 +125,21 @@ pub fn quoted(rows: &Rows) -> String {
     text
 }
 
-/// Returns the bars of the chart: for each kernel, the cost of each way for each payload.
-pub fn bars(rows: &Rows) -> Vec<Bars> {
-    let of_kernel = |(kernel, (_, name)): (usize, &(&str, &'static str))| {
-        let of_way = |way: &Way| {
-            let costs = PAYLOADS.iter().map(|payload| rows.get(&way.row(payload)));
-            let costs: Vec<_> = costs.map(|row| row.map(|row| row[kernel])).collect();
-            let is_any = costs.iter().any(Option::is_some);
-            is_any.then_some((way.text, way.key == OURS, costs))
-        };
-        Bars {
-            kernel: name,
-            rows: WAYS.iter().filter_map(of_way).collect(),
-        }
-    };
-    KERNELS.iter().enumerate().map(of_kernel).collect()
-}
-
 /// Judges the module's rows by the stored ones. Other rows only need to be measured.
-pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdicts {
+    let mut verdicts = Verdicts::new();
     if !now.has(ALTERNATIVES.0) {
-        return verdict;
+        return verdicts;
     }
     for key in keys() {
         let Some(counts) = now.alternatives.get(&key) else {
-            verdict.add(Some(format!("not measured: {key}")));
+            verdicts.push(Some(format!("not measured: {key}")));
             continue;
         };
         let before = kept.and_then(|kept| Some((kept.alternatives.get(&key)?, kept)));
         let is_ours = key.split_once('.').is_some_and(|(way, _)| way == OURS);
         let (Some((before, kept)), true) = (before, is_ours) else {
-            verdict.add(None);
+            verdicts.push(None);
             continue;
         };
         let times = match now.is_of_the_kernel_of(kept) {
@@ -167,11 +149,12 @@ pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
         for ((_, kernel), (count, before)) in KERNELS.iter().zip(counts.iter().zip(before)) {
             let most = (*before as f64 * times).max(*before as f64 + ANYWAY);
             let is_worse = *count as f64 > most;
-            verdict
-                .add(is_worse.then(|| format!("worse: {key}, {kernel}: was {before}, is {count}")));
+            verdicts.push(
+                is_worse.then(|| format!("worse: {key}, {kernel}: was {before}, is {count}")),
+            );
         }
     }
-    verdict
+    verdicts
 }
 
 #[cfg(test)]
@@ -180,13 +163,12 @@ mod tests {
 
     const KERNEL: &str = "1-a";
 
-    /// All rows: recording costs the module 1000 and 500, LTTng 900 for 12 bytes, all others 2000.
+    /// All rows: recording costs the module 1000 and 500, all others 2000.
     fn table() -> Table {
         let row = |key: String| {
             let counts = match key.as_str() {
                 "user_events.off" => [2, 2],
                 "user_events.12" | "user_events.100" => [1000, 500],
-                "lttng.12" => [900, 900],
                 _ => [2000, 2000],
             };
             (key, counts)
@@ -196,19 +178,6 @@ mod tests {
             alternatives: keys().into_iter().map(row).collect(),
             ..Table::default()
         }
-    }
-
-    fn with(key: &str, counts: OnBoth) -> Table {
-        let mut table = table();
-        table.alternatives.insert(key.into(), counts);
-        table
-    }
-
-    #[test]
-    fn they_are_kept_as_they_are() {
-        let again = Table::parse(&table().json(&[], &[])).expect("the text of a table");
-        assert_eq!(again.alternatives, table().alternatives);
-        assert!(Table::parse(r#"{"alternative": "lttng.12", "stock": 3}"#).is_err());
     }
 
     #[test]
@@ -241,10 +210,11 @@ mod tests {
             ("user_events.12", [1030, 515], "another", 0),
             ("user_events.12", [1031, 515], "another", 1),
         ] {
-            let mut now = with(key, counts);
+            let mut now = table();
+            now.alternatives.insert(key.into(), counts);
             now.kernel = Some(kernel.into());
-            let failures = by_kept(&now, Some(&kept)).failures;
-            assert_eq!(failures.len(), failing, "{key} {counts:?} {kernel}");
+            let failures = by_kept(&now, Some(&kept)).into_iter().flatten();
+            assert_eq!(failures.count(), failing, "{key} {counts:?} {kernel}");
         }
     }
 
@@ -252,47 +222,9 @@ mod tests {
     fn what_was_not_measured_fails_unless_it_was_not_asked_for() {
         let mut now = table();
         now.alternatives.remove("lttng.12");
-        assert_eq!(by_kept(&now, None).failures, ["not measured: lttng.12"]);
+        let failures = by_kept(&now, None).into_iter().flatten();
+        assert!(failures.eq(["not measured: lttng.12"]));
         now.groups = Some("numbers".into());
-        assert!(by_kept(&now, None).failures.is_empty());
-    }
-
-    #[test]
-    fn the_one_that_takes_the_fewest_is_named() {
-        let text = quoted(&table().alternatives);
-        let ours = "user_events, this module";
-        for line in [
-            &format!("   {ours} | 2 | 1000 | 1000 | 2 | 500 | 500\n"),
-            "   LTTng-UST | 2000 | 900 | 2000 | 2000 | 900 | 2000\n",
-            &format!(
-                "Fewest, stock kernel: for 12 bytes, LTTng-UST; for a 100-byte string, {ours}.\n"
-            ),
-            &format!(
-                "Fewest, small kernel: for 12 bytes, {ours}; for a 100-byte string, {ours}.\n"
-            ),
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
-    }
-
-    #[test]
-    fn each_way_is_drawn_on_each_kernel() {
-        let bars = bars(&with("marker.12", [123_456, 7]).alternatives);
-        let kernels: Vec<&str> = bars.iter().map(|bars| bars.kernel).collect();
-        assert_eq!(kernels, ["stock kernel", "small kernel"]);
-        let ours = (
-            "user_events, this module",
-            true,
-            vec![Some(1000), Some(1000)],
-        );
-        assert_eq!(bars[0].rows[0], ours);
-        let lttng = ("LTTng-UST", false, vec![Some(900), Some(2000)]);
-        assert_eq!(bars[1].rows[1], lttng);
-        // The semaphore has no payload, so it has no bar.
-        assert_eq!(bars[0].rows.len(), WAYS.len() - 1);
-        assert!(crate::chart::alternatives(&[]).ends_with("</svg>\n"));
-        let drawn = crate::chart::alternatives(&bars);
-        let is_drawn = drawn.contains(">123456<") && drawn.contains(">trace_marker<");
-        assert!(is_drawn, "{drawn}");
+        assert_eq!(by_kept(&now, None), []);
     }
 }

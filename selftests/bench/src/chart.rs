@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Charts of the table: the ratios, and the growth with the number of registrations.
+//! Charts of the table: the ratios, the growth with the number of registrations, and other ways to
+//! record.
 
+use crate::figures::Table;
+use crate::page::is_compared;
+use crate::rows::alternatives::{Way, KERNELS, OURS as OUR_WAY, PAYLOADS, WAYS};
+use crate::rows::table::{in_full, GROWTH};
 use std::fmt::Write;
+
+/// Draws all charts; returns them with the names of their files.
+pub fn all(table: &Table) -> [(&'static str, String); 3] {
+    [
+        ("ratios.svg", ratios(table)),
+        ("growth.svg", growth(table)),
+        ("alternatives.svg", alternatives(table)),
+    ]
+}
 
 /// Names and colours of the two implementations.
 const C: (&str, &str) = ("C", "#b35806");
@@ -40,9 +54,18 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
     );
 }
 
+/// Draws a bar, with the upper left corner and the size given.
+fn bar(svg: &mut String, corner: (f64, f64), size: (f64, f64), style: &str) {
+    let ((x, y), (width, height)) = (corner, size);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {style}/>"
+    );
+}
+
 /// Draws a bar for each ratio of the module's count to C's. The axis is logarithmic, so that a
 /// tenth and ten times are equally far from the middle.
-pub fn ratios(rows: &[(String, f64)]) -> String {
+fn ratios(table: &Table) -> String {
     const LEFT: f64 = 540.0;
     const WIDTH: f64 = 480.0;
     const TOP: f64 = 60.0;
@@ -54,6 +77,11 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
             (ratio.clamp(MIN_RATIO, MAX_RATIO) / MIN_RATIO).ln() / (MAX_RATIO / MIN_RATIO).ln();
         LEFT + WIDTH * part
     };
+    let rows = in_full().into_iter().filter_map(|(row, what)| {
+        let ratio = table.figures.get(row.key)?.ratio()?;
+        (is_compared(row) && !row.is_copy).then_some((what, ratio))
+    });
+    let rows: Vec<_> = rows.collect();
     let bottom = TOP + STEP * rows.len() as f64;
     let title = "The module's cost as a part of the C implementation's: instructions, or bytes or times where a row has them";
     let mut svg = begin(1080, bottom as usize + 14, title);
@@ -71,24 +99,14 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
         let (from, to) = (at(ratio.min(1.0)), at(ratio.max(1.0)));
         let (_, colour) = if *ratio > 1.0 { C } else { OURS };
         text(&mut svg, LEFT - 8.0, y + 12.0, "end", what);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
-            y + 3.0,
-            (to - from).max(1.0),
-            STEP - 6.0
-        );
+        let size = ((to - from).max(1.0), STEP - 6.0);
+        let style = format!("fill=\"{colour}\"");
+        bar(&mut svg, (from, y + 3.0), size, &style);
         let ratio = format!("{ratio:.2}");
         text(&mut svg, to + 5.0, y + 12.0, "start", &ratio);
     }
     svg.push_str("</svg>\n");
     svg
-}
-
-/// Costs of one operation: number of registrations, C's cost, the module's cost.
-pub struct Growth {
-    pub what: &'static str,
-    pub points: Vec<(f64, f64, f64)>,
 }
 
 /// Distance of the marks of an axis that ends at `most`: three to six, at round numbers.
@@ -103,11 +121,11 @@ fn step(most: f64) -> f64 {
 }
 
 /// Draws a panel for each operation. Both axes begin at zero.
-pub fn growth(panels: &[Growth]) -> String {
+fn growth(table: &Table) -> String {
     const SIDE: f64 = 250.0;
     const GAP: f64 = 70.0;
     const TOP: f64 = 70.0;
-    let width = GAP + (SIDE + GAP) * panels.len() as f64;
+    let width = GAP + (SIDE + GAP) * GROWTH.len() as f64;
     let title = "Instructions, upwards, by the number of registrations there are";
     let mut svg = begin(width as usize, (TOP + SIDE) as usize + 34, title);
     for (i, (name, colour)) in [C, OURS].into_iter().enumerate() {
@@ -115,15 +133,22 @@ pub fn growth(panels: &[Growth]) -> String {
         line(&mut svg, (x, 18.0), (x + 18.0, 18.0), &stroke(colour));
         text(&mut svg, x + 22.0, 22.0, "start", name);
     }
-    for (i, panel) in panels.iter().enumerate() {
+    for (i, (what, rows)) in GROWTH.iter().enumerate() {
         let left = GAP + (SIDE + GAP) * i as f64;
+        // Number of registrations, C's cost, the module's cost.
+        let points = rows.iter().filter_map(|(registrations, key)| {
+            let figure = table.figures.get(*key)?;
+            let (c, ours) = (figure.other? as f64, figure.ours as f64);
+            Some((f64::from(*registrations), c, ours))
+        });
+        let points: Vec<_> = points.collect();
         let (mut most, mut high) = (1f64, 1f64);
-        for (registrations, c, ours) in &panel.points {
+        for (registrations, c, ours) in &points {
             (most, high) = (most.max(*registrations), high.max(c.max(*ours)));
         }
         let x_of = |x: f64| left + SIDE * x / most;
         let y_of = |cost: f64| TOP + SIDE * (1.0 - cost / high);
-        text(&mut svg, left, TOP - 14.0, "start", panel.what);
+        text(&mut svg, left, TOP - 14.0, "start", what);
         let marks = |most: f64| {
             let step = step(most);
             (0..=(most / step) as u32).map(move |i| step * f64::from(i))
@@ -139,7 +164,7 @@ pub fn growth(panels: &[Growth]) -> String {
             text(&mut svg, x, TOP + SIDE + 16.0, "middle", &short(mark));
         }
         for (of_c, (_, colour)) in [(true, C), (false, OURS)] {
-            let points = panel.points.iter().map(|(x, c, ours)| {
+            let points = points.iter().map(|(x, c, ours)| {
                 let cost = if of_c { *c } else { *ours };
                 (x_of(*x), y_of(cost))
             });
@@ -150,62 +175,58 @@ pub fn growth(panels: &[Growth]) -> String {
     svg
 }
 
-/// Costs of the ways to record on a kernel: name, whether it is the module, cost of each payload.
-pub struct Bars {
-    pub kernel: &'static str,
-    pub rows: Vec<(&'static str, bool, Vec<Option<u64>>)>,
-}
-
-/// Opacity of the bars of the payloads.
-const PAYLOADS: [(&str, &str); 2] = [("12 bytes", "1"), ("100-byte string", "0.5")];
+/// Texts of the payloads, and opacity of their bars.
+const BARS: [(&str, &str); 2] = [("12 bytes", "1"), ("100-byte string", "0.5")];
 
 /// Draws a panel for each kernel, with a bar for each way and payload.
-pub fn alternatives(kernels: &[Bars]) -> String {
+fn alternatives(table: &Table) -> String {
     const LEFT: f64 = 250.0;
     const WIDTH: f64 = 330.0;
     const GAP: f64 = 80.0;
     const TOP: f64 = 70.0;
     const BAR: f64 = 11.0;
     const STEP: f64 = 2.0 * BAR + 9.0;
-    let most = kernels.iter().flat_map(|kernel| &kernel.rows);
-    let most = most.flat_map(|(_, _, costs)| costs.iter().flatten());
-    let most = most.copied().max().unwrap_or(1) as f64;
-    let count = kernels.iter().map(|kernel| kernel.rows.len()).max();
-    let bottom = TOP + STEP * count.unwrap_or(0) as f64;
-    let width = LEFT + (WIDTH + GAP) * kernels.len() as f64;
+    let costs = |way: &Way| PAYLOADS.map(|payload| table.alternatives.get(&way.row(payload)));
+    let ways = WAYS.iter().map(|way| (way, costs(way)));
+    let ways: Vec<_> = ways
+        .filter(|(_, costs)| costs.iter().any(Option::is_some))
+        .collect();
+    let most = ways.iter().flat_map(|(_, costs)| costs.iter().flatten());
+    let most = most
+        .flat_map(|both| both.iter())
+        .max()
+        .map_or(1.0, |most| *most as f64);
+    let bottom = TOP + STEP * ways.len() as f64;
+    let width = LEFT + (WIDTH + GAP) * KERNELS.len() as f64;
     let title = "Instructions of a record, by the way to record it";
     let mut svg = begin(width as usize, bottom as usize + 10, title);
     let bar = |svg: &mut String, x: f64, y: f64, width: f64, colour: &str, opacity: &str| {
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{colour}\" \
-             fill-opacity=\"{opacity}\"/>",
-            BAR - 1.0
-        );
+        let style = format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"");
+        bar(svg, (x, y), (width, BAR - 1.0), &style);
     };
-    for (i, (payload, opacity)) in PAYLOADS.iter().enumerate() {
+    for (i, (payload, opacity)) in BARS.iter().enumerate() {
         let x = width - 290.0 + 100.0 * i as f64;
         bar(&mut svg, x, 12.0, 9.0, C.1, opacity);
         bar(&mut svg, x + 9.0, 12.0, 9.0, OURS.1, opacity);
         text(&mut svg, x + 24.0, 22.0, "start", payload);
     }
-    for (i, kernel) in kernels.iter().enumerate() {
+    for (i, (_, kernel)) in KERNELS.iter().enumerate() {
         let left = LEFT + (WIDTH + GAP) * i as f64;
-        text(&mut svg, left, TOP - 14.0, "start", kernel.kernel);
+        text(&mut svg, left, TOP - 14.0, "start", kernel);
         let (top, style) = ((left, TOP - 6.0), "stroke=\"#222\"");
         line(&mut svg, top, (left, bottom), style);
-        for (j, (what, is_ours, costs)) in kernel.rows.iter().enumerate() {
+        for (j, (way, costs)) in ways.iter().enumerate() {
             let y = TOP + STEP * j as f64;
             if i == 0 {
-                text(&mut svg, left - 8.0, y + 15.0, "end", what);
+                text(&mut svg, left - 8.0, y + 15.0, "end", way.text);
             }
-            let colour = if *is_ours { OURS.1 } else { C.1 };
-            for (k, (cost, (_, opacity))) in costs.iter().zip(PAYLOADS).enumerate() {
+            let (_, colour) = if way.key == OUR_WAY { OURS } else { C };
+            for (k, (cost, (_, opacity))) in costs.iter().zip(BARS).enumerate() {
                 let y = y + BAR * k as f64;
-                if let Some(cost) = cost {
-                    let end = left + WIDTH * *cost as f64 / most;
+                if let Some(both) = cost {
+                    let end = left + WIDTH * both[i] as f64 / most;
                     bar(&mut svg, left, y, end - left, colour, opacity);
-                    text(&mut svg, end + 5.0, y + 9.5, "start", &cost.to_string());
+                    text(&mut svg, end + 5.0, y + 9.5, "start", &both[i].to_string());
                 }
             }
         }

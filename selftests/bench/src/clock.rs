@@ -2,8 +2,8 @@
 
 //! The table of timed writes, from the output of several boots of two kernels.
 
+use crate::report::consoles;
 use std::collections::BTreeMap;
-use std::fs;
 
 /// Largest allowed multiple of C's time in the kernel's part of a row. Times vary on a busy host.
 const LIMIT: f64 = 1.05;
@@ -39,23 +39,15 @@ type Times = BTreeMap<String, [f64; 2]>;
 /// The least of all boots of a kernel, and the median of their medians.
 fn times(directory: &str, kernel: &str) -> Result<Times, String> {
     let mut told: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
-    for entry in fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("");
-        let is_of_kernel = name
-            .strip_suffix(".console")
-            .and_then(|name| name.rsplit_once('-'));
-        if is_of_kernel.is_none_or(|(name, _)| name != kernel) {
-            continue;
-        }
-        let console = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
-        for line in String::from_utf8_lossy(&console).lines() {
+    let is_of_kernel = |name: &str| {
+        name.rsplit_once('-')
+            .is_some_and(|(name, _)| name == kernel)
+    };
+    for (path, console) in consoles(directory, is_of_kernel)? {
+        for line in console.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             if let ["clock", key, least, median] = words[..] {
-                let number = |word: &str| word.parse().map_err(|_| format!("{name}: {line}"));
+                let number = |word: &str| word.parse().map_err(|_| format!("{path}: {line}"));
                 told.entry(key.into())
                     .or_default()
                     .push([number(least)?, number(median)?]);
@@ -65,10 +57,8 @@ fn times(directory: &str, kernel: &str) -> Result<Times, String> {
     let of_boots = |(key, boots): (String, Vec<[f64; 2]>)| {
         let mut medians: Vec<f64> = boots.iter().map(|boot| boot[1]).collect();
         medians.sort_by(f64::total_cmp);
-        let least = boots
-            .iter()
-            .map(|boot| boot[0])
-            .fold(f64::INFINITY, f64::min);
+        let least = boots.iter().map(|boot| boot[0]);
+        let least = least.fold(f64::INFINITY, f64::min);
         (key, [least, medians[medians.len() / 2]])
     };
     Ok(told.into_iter().map(of_boots).collect())
@@ -122,12 +112,10 @@ pub fn table(directory: &str) -> Result<(), String> {
             // such times shows nothing.
             let own = common.filter(|_| part == "kernel");
             let ratio = print(title, c, ours, own);
-            if own.is_some() {
-                if ratio <= LIMIT {
-                    passed += 1
-                } else {
-                    failed += 1
-                }
+            match own {
+                Some(_) if ratio <= LIMIT => passed += 1,
+                Some(_) => failed += 1,
+                None => {}
             }
         }
         println!();

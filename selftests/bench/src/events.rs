@@ -117,7 +117,6 @@ impl Words {
     }
 }
 
-/// A request that can be repeated.
 pub struct Request {
     register: Register,
     unregister: Unregister,
@@ -156,7 +155,6 @@ impl Request {
         request
     }
 
-    /// Changes the bit to register.
     pub fn set_bit(&mut self, words: &Words, at: usize, bit: u8) {
         let address = words.address(at);
         (self.register.enable_addr, self.register.enable_bit) = (address, bit);
@@ -175,7 +173,6 @@ impl Request {
         sys::ioctl(file, DIAG_IOCSUNREG, &mut self.unregister)
     }
 
-    /// Returns the write index of the registration.
     pub fn index(&self) -> u32 {
         self.register.write_index
     }

@@ -3,11 +3,22 @@
 //! The stored figures of a table: table.json has a line for each row.
 
 use crate::rows::alternatives;
+use crate::rows::table::{ALONE, EACH_SECOND, ROWS, UNUSED};
 use std::collections::BTreeMap;
 use std::fs;
 
 /// The first line of each file.
 pub const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0";
+
+/// Reads a file, which need not be valid UTF-8: a console shows any bytes.
+pub fn read(path: &str) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+pub fn write(path: &str, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{path}: {error}"))
+}
 
 /// A row's figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,15 +70,14 @@ impl Figure {
 }
 
 /// The figures of a table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Identifies the two kernels. If None, no other table is of the same kernels.
     pub kernel: Option<String>,
     /// The groups that were measured, if not all.
     pub groups: Option<String>,
+    /// By rows, also those that were timed.
     pub figures: BTreeMap<String, Figure>,
-    /// Rows that were timed.
-    pub timed: BTreeMap<String, Figure>,
     /// Other ways to record.
     pub alternatives: BTreeMap<String, OnBoth>,
 }
@@ -88,10 +98,8 @@ impl Table {
         self.kernel.is_some() && self.kernel == other.kernel
     }
 
-    /// Reads table.json.
     pub fn read(path: &str) -> Result<Table, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-        Table::parse(&text).map_err(|line| format!("{path}: {line}"))
+        Table::parse(&read(path)?).map_err(|line| format!("{path}: {line}"))
     }
 
     /// Parses the text of table.json. The error is the first invalid line.
@@ -113,55 +121,44 @@ impl Table {
                 other: number("c"),
                 floor: number("floor"),
             });
-            if let Some(key) = of("alternative") {
-                let on_both = number("stock").zip(number("small"));
-                let (stock, small) = on_both.ok_or(line)?;
+            let on_both = number("stock").zip(number("small"));
+            if let (Some(key), Some(figure)) = (of("key").or(of("timed")), figure) {
+                table.figures.insert(key.into(), figure);
+            } else if let (Some(key), Some((stock, small))) = (of("alternative"), on_both) {
                 table.alternatives.insert(key.into(), [stock, small]);
-                continue;
-            }
-            match (of("key"), of("timed"), figure) {
-                (Some(key), None, Some(figure)) => {
-                    table.figures.insert(key.into(), figure);
-                }
-                (None, Some(key), Some(figure)) => {
-                    table.timed.insert(key.into(), figure);
-                }
-                (None, None, None) if of("kernel").is_some() => {
-                    table.kernel = of("kernel").map(String::from);
-                }
-                (None, None, None) if of("groups").is_some() => {
-                    table.groups = of("groups").map(String::from);
-                }
-                (None, None, None) if of("license").is_some() => {}
-                _ => return Err(line.into()),
+            } else if let Some(kernel) = of("kernel") {
+                table.kernel = Some(kernel.into());
+            } else if let Some(groups) = of("groups") {
+                table.groups = Some(groups.into());
+            } else if of("license").is_none() {
+                return Err(line.into());
             }
         }
         Ok(table)
     }
 
-    /// The text of table.json, with these rows in this order.
-    pub fn json(&self, keys: &[&str], timed: &[&str]) -> String {
+    /// The text of table.json.
+    pub fn json(&self) -> String {
         let mut lines = vec![format!("{{\"license\": \"{LICENCE}\"}}")];
-        let head = [("kernel", &self.kernel), ("groups", &self.groups)];
-        for (name, value) in head {
-            if let Some(value) = value {
-                lines.push(format!("{{\"{name}\": \"{value}\"}}"));
-            }
+        for (name, value) in [("kernel", &self.kernel), ("groups", &self.groups)] {
+            lines.extend(
+                value
+                    .iter()
+                    .map(|value| format!("{{\"{name}\": \"{value}\"}}")),
+            );
         }
-        for (kind, keys, figures) in [("key", keys, &self.figures), ("timed", timed, &self.timed)] {
-            for key in keys {
-                if let Some(figure) = figures.get(*key) {
-                    lines.push(json_row(kind, key, figure));
-                }
-            }
-        }
-        for key in alternatives::keys() {
-            if let Some([stock, small]) = self.alternatives.get(&key) {
-                lines.push(format!(
-                    "{{\"alternative\": \"{key}\", \"stock\": {stock}, \"small\": {small}}}"
-                ));
-            }
-        }
+        let keys = ROWS.iter().map(|row| row.key);
+        let keys = keys.chain(UNUSED.iter().map(|(key, ..)| *key));
+        let keys = keys.chain(ALONE.iter().map(|(key, _)| *key));
+        lines.extend(keys.filter_map(|key| Some(json_row("key", key, self.figures.get(key)?))));
+        let timed = EACH_SECOND.iter().map(|(key, _)| key);
+        lines.extend(timed.filter_map(|key| Some(json_row("timed", key, self.figures.get(*key)?))));
+        lines.extend(alternatives::keys().iter().filter_map(|key| {
+            let [stock, small] = self.alternatives.get(key)?;
+            Some(format!(
+                "{{\"alternative\": \"{key}\", \"stock\": {stock}, \"small\": {small}}}"
+            ))
+        }));
         format!("[\n  {}\n]\n", lines.join(",\n  "))
     }
 }
@@ -183,4 +180,26 @@ fn json_row(kind: &str, key: &str, figure: &Figure) -> String {
         fields.push(format!("\"own_ratio\": {ratio:.4}"));
     }
     format!("{{{}}}", fields.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_as_written() {
+        let kept = include_str!("../figures/table.json");
+        let mut table = Table::parse(kept).expect("the figures that are kept");
+        assert_eq!(table.json(), kept);
+        table.groups = Some("numbers,module".into());
+        assert_eq!(Table::parse(&table.json()), Ok(table));
+        for line in [
+            r#"{"alternative": "lttng.12", "stock": 3}"#,
+            r#"{"key": "call", "c": 3}"#,
+            r#"{"timed": "writers.1"}"#,
+            "{}",
+        ] {
+            assert_eq!(Table::parse(line), Err(line.into()));
+        }
+    }
 }

@@ -33,21 +33,8 @@ pub const NOISE: f64 = 1.003;
 /// Largest allowed multiple of the listed ratio of an exceeded limit.
 const FURTHER: f64 = 1.01;
 
-/// The result of judging.
-#[derive(Default)]
-pub struct Verdict {
-    pub passed: usize,
-    pub failures: Vec<String>,
-}
-
-impl Verdict {
-    pub fn add(&mut self, failure: Option<String>) {
-        match failure {
-            Some(failure) => self.failures.push(failure),
-            None => self.passed += 1,
-        }
-    }
-}
+/// The results of judging: a failure, or None for what has passed.
+pub type Verdicts = Vec<Option<String>>;
 
 /// Returns the module's figure as a multiple of the limit's base, and the limit. None if not
 /// measured.
@@ -113,8 +100,8 @@ fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Op
     }
 }
 
-pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdicts {
+    let mut verdicts = Verdicts::new();
     for row in rows.iter().filter(|row| table.has(row.group)) {
         for limit in row.limits {
             // A limit is skipped if its base is not in a measured group.
@@ -123,17 +110,17 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
                 Limit::OfOurs(of, _) => rows.iter().find(|row| row.key == *of),
             };
             if base.is_none_or(|row| table.has(row.group)) {
-                verdict.add(limit_of(table, row, *limit, exceeded));
+                verdicts.push(limit_of(table, row, *limit, exceeded));
             }
         }
         // An own part of zero would hide growth.
         let figure = table.figures.get(row.key);
         if figure.is_some_and(|figure| figure.floor.is_some() && figure.own_part() == 0) {
-            verdict.add(Some(format!("nothing is its own: {}", row.key)));
+            verdicts.push(Some(format!("nothing is its own: {}", row.key)));
         }
         if let (Judged::Equals(right), ours) = (row.judged, table.ours(row.key)) {
             let wrong = ours != Some(right);
-            verdict.add(wrong.then(|| format!("wrong: {}: {ours:?}, not {right}", row.key)));
+            verdicts.push(wrong.then(|| format!("wrong: {}: {ours:?}, not {right}", row.key)));
         }
     }
     // Each listed limit must exist.
@@ -141,26 +128,23 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
         let is_of = |row: &Row| row.key == entry.row && row.limits.contains(&entry.limit);
         if !rows.iter().any(is_of) {
             let text = entry.limit.text();
-            verdict.add(Some(format!("no such limit: {}, {text}", entry.row)));
+            verdicts.push(Some(format!("no such limit: {}, {text}", entry.row)));
         }
     }
-    verdict
+    verdicts
 }
 
 /// Judges the costs of the module for programs that do not use it.
-fn by_unused(table: &Table) -> Verdict {
-    let mut verdict = Verdict::default();
-    for (key, ..) in UNUSED.iter().filter(|_| table.has(MODULE)) {
-        let ratio = table.figures.get(*key).and_then(Figure::ratio);
-        verdict.add(match ratio {
-            None => Some(format!("not measured: {key}")),
-            Some(ratio) if ratio > UNUSED_LIMIT * NOISE => Some(format!(
-                "exceeded: {key}, at most {UNUSED_LIMIT}: {ratio:.4}"
-            )),
-            Some(_) => None,
-        });
-    }
-    verdict
+fn by_unused(table: &Table) -> Verdicts {
+    let verdict = |key: &str| match table.figures.get(key).and_then(Figure::ratio) {
+        None => Some(format!("not measured: {key}")),
+        Some(ratio) if ratio > UNUSED_LIMIT * NOISE => Some(format!(
+            "exceeded: {key}, at most {UNUSED_LIMIT}: {ratio:.4}"
+        )),
+        Some(_) => None,
+    };
+    let asked = UNUSED.iter().filter(|_| table.has(MODULE));
+    asked.map(|(key, ..)| verdict(key)).collect()
 }
 
 /// Whether a figure is worse than the stored one.
@@ -230,25 +214,26 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     }
 }
 
-pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdicts {
+    let mut verdicts = Verdicts::new();
     let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);
     for row in rows.iter().filter(is_judged) {
-        verdict.add(row_by_kept(row.key, Some(row), now, kept));
+        verdicts.push(row_by_kept(row.key, Some(row), now, kept));
     }
     if now.has(MODULE) {
         let unused = UNUSED.iter().map(|(key, ..)| key);
         for key in unused.chain(ALONE.iter().map(|(key, _)| key)) {
-            verdict.add(row_by_kept(key, None, now, kept));
+            verdicts.push(row_by_kept(key, None, now, kept));
         }
     }
-    verdict
+    verdicts
 }
 
 /// Fails if a limit is exceeded, or if a figure is missing or worse than the stored one.
 pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
     let now = Table::read(now)?;
-    let mut verdicts = vec![by_limits(&now, ROWS, EXCEEDED), by_unused(&now)];
+    let mut verdicts = by_limits(&now, ROWS, EXCEEDED);
+    verdicts.extend(by_unused(&now));
     let kept = kept.map(Table::read).transpose()?;
     if let Some(kept) = &kept {
         if !now.is_of_the_kernel_of(kept) {
@@ -256,11 +241,11 @@ pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
                 "The figures that were kept are of other kernels: a ratio allows for a count."
             );
         }
-        verdicts.push(by_kept(&now, kept, ROWS));
+        verdicts.extend(by_kept(&now, kept, ROWS));
     }
-    verdicts.push(alternatives::by_kept(&now, kept.as_ref()));
-    let passed: usize = verdicts.iter().map(|verdict| verdict.passed).sum();
-    let failures: Vec<&String> = verdicts.iter().flat_map(|one| &one.failures).collect();
+    verdicts.extend(alternatives::by_kept(&now, kept.as_ref()));
+    let failures: Vec<&String> = verdicts.iter().flatten().collect();
+    let passed = verdicts.len() - failures.len();
     for failure in &failures {
         println!("{failure}");
     }

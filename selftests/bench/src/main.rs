@@ -151,7 +151,6 @@ fn module_itself(module: &File) {
     rows::tell("size", size.expect("the module's size"));
 }
 
-/// Prints the addresses of the kernel's functions.
 fn tell_symbols() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
     for line in symbols.lines() {

@@ -4,14 +4,13 @@
 //! and the charts.
 
 use crate::alternatives;
-use crate::chart::{self, Growth};
-use crate::figures::{Figure, Table};
+use crate::chart;
+use crate::figures::{read, write, Figure, Table};
 use crate::report::add_line;
 use crate::rows::row::Row;
-use crate::rows::table::{in_full, EACH_SECOND, GROWTH, THE_KERNELS};
+use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BEGIN: &str = ".. of selftests/bench/figures, by make bench KEEP=1\n\n";
 const BEGIN_ALTERNATIVES: &str =
@@ -33,7 +32,7 @@ const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
 /// Whether a row compares the two implementations. Timed rows do, too.
-fn is_compared(row: &Row) -> bool {
+pub fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }
 
@@ -83,7 +82,7 @@ fn quoted(table: &Table) -> String {
     }
     // More records in a second are better.
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let figure = table.figures.get(*key).copied().unwrap_or_default();
         let is_slower = figure.ratio().is_some_and(|ratio| ratio <= 1.0 / DEARER);
         if is_slower && !key.ends_with(".percent") {
             line(&mut slower, what, &figure);
@@ -133,43 +132,14 @@ fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-fn charts(table: &Table) -> [(&'static str, String); 3] {
-    let ratios = in_full().into_iter().filter_map(|(row, what)| {
-        let ratio = table.figures.get(row.key)?.ratio()?;
-        (is_compared(row) && !row.is_copy).then_some((what, ratio))
-    });
-    let panels = GROWTH.iter().map(|(what, points)| {
-        let points = points.iter().filter_map(|(registrations, key)| {
-            let figure = table.figures.get(*key)?;
-            Some((
-                f64::from(*registrations),
-                figure.other? as f64,
-                figure.ours as f64,
-            ))
-        });
-        Growth {
-            what,
-            points: points.collect(),
-        }
-    });
-    let bars = alternatives::bars(&table.alternatives);
-    [
-        ("ratios.svg", chart::ratios(&ratios.collect::<Vec<_>>())),
-        ("growth.svg", chart::growth(&panels.collect::<Vec<_>>())),
-        ("alternatives.svg", chart::alternatives(&bars)),
-    ]
-}
-
 /// Writes the quoted rows of a table into the page, and its charts beside the table.
 pub fn quote(path: &str, page: &str) -> Result<(), String> {
-    let text = fs::read_to_string(page).map_err(|error| format!("{page}: {error}"))?;
     let table = Table::read(path)?;
-    let mut files = vec![(PathBuf::from(page), with_quoted(&text, &table)?)];
-    files.extend(charts(&table).map(|(name, svg)| (Path::new(path).with_file_name(name), svg)));
-    for (path, content) in files {
-        fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(())
+    write(page, &with_quoted(&read(page)?, &table)?)?;
+    chart::all(&table).iter().try_for_each(|(name, svg)| {
+        let chart = Path::new(path).with_file_name(name);
+        write(&chart.to_string_lossy(), svg)
+    })
 }
 
 #[cfg(test)]
@@ -183,46 +153,14 @@ mod tests {
     );
 
     #[test]
-    fn the_page_quotes_the_figures_that_are_kept() {
-        let page = fs::read_to_string(PAGE).expect("the page");
+    fn the_page_quotes_and_draws_the_figures_that_are_kept() {
+        let page = read(PAGE).expect("the page");
         let kept = Table::read(KEPT).expect("the figures that are kept");
         assert_eq!(with_quoted(&page, &kept).as_ref(), Ok(&page));
-        for (name, svg) in charts(&kept) {
-            let drawn = fs::read_to_string(Path::new(KEPT).with_file_name(name));
-            assert!(drawn.is_ok_and(|drawn| drawn == svg), "{name} is of others");
+        for (name, svg) in chart::all(&kept) {
+            let drawn = read(&KEPT.replace("table.json", name));
+            assert!(drawn == Ok(svg), "{name} is of others");
         }
-    }
-
-    #[test]
-    fn rows_in_which_c_is_cheaper_are_all_drawn() {
-        let kept = Table::read(KEPT).expect("the figures that are kept");
-        let [(_, ratios), (_, growth), _] = charts(&kept);
-        let dearer = in_full().into_iter().filter(|(row, _)| {
-            let ratio = kept.figures.get(row.key).and_then(Figure::ratio);
-            is_compared(row) && ratio.is_some_and(|ratio| ratio > DEARER)
-        });
-        for (_, what) in dearer {
-            assert!(ratios.contains(&format!(">{what}<")), "{what}");
-        }
-        // Two points are not joined: nothing is measured between.
-        let marks = |what: &str| growth.matches(what).count();
-        assert_eq!(
-            (marks("<circle"), marks("stroke-width")),
-            (2 * 10, 2 * (4 + 2) + 2)
-        );
-    }
-
-    #[test]
-    fn no_quoted_line_is_too_long() {
-        let kept = Table::read(KEPT).expect("the figures that are kept");
-        let text = quoted(&kept) + &alternatives::quoted(&kept.alternatives);
-        assert_eq!(text.lines().find(|line| line.len() > MAX_COLUMNS), None);
-        let text = quoted(&Table {
-            figures: kept.figures,
-            ..Table::default()
-        });
-        assert!(text.contains("   \"enable and disable an event of one process,\n   beside 200"));
-        assert!(!text.contains("[2]"), "{text}");
     }
 
     #[test]
@@ -240,7 +178,9 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
-        assert!(!text.contains("hist") && !text.contains("1100"), "{text}");
+        for absent in ["hist", "1100", "[2]"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
     }
 
     #[test]

@@ -3,63 +3,47 @@
 //! The table of times with preemption and interrupts off, from the output of the plugin
 //! `preemption.c`.
 
+use crate::figures::read;
 use crate::rows::table::in_full;
 use crate::rows::writing::LONG_TO_PERF;
 use std::collections::BTreeMap;
-use std::fs;
 
-/// A time with preemption or interrupts off.
-struct Section<'a> {
-    /// In instructions.
-    length: u64,
-    begin: &'a str,
-}
-
-/// The longest times of a row: of all, of those in which a module's code ran, and of a module with
-/// interrupts off.
-struct Longest<'a> {
-    of_all: Section<'a>,
-    of_modules: Section<'a>,
-    of_interrupts: Section<'a>,
-}
+/// The longest times of a row, in instructions, and the addresses at which they begin: of all, of
+/// those in which a module's code ran, and of a module with interrupts off.
+type Longest<'a> = [(u64, &'a str); 3];
 
 /// Reads "off LENGTH BEGIN END module LENGTH BEGIN END interrupts LENGTH BEGIN END".
 fn parse(line: &str) -> Option<Longest<'_>> {
-    let mut words = line.split_whitespace();
-    let mut section = |word| {
-        let is_it = words.next()? == word;
-        let length = words.next()?.parse().ok()?;
-        let begin = words.next()?;
-        words.next()?;
-        is_it.then_some(Section { length, begin })
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["off", all, of_all, _, "module", module, of_module, _, "interrupts", off, of_off, _] =
+        words[..]
+    else {
+        return None;
     };
-    let of_all = section("off")?;
-    let of_modules = section("module")?;
-    let of_interrupts = section("interrupts")?;
-    Some(Longest {
-        of_all,
-        of_modules,
-        of_interrupts,
-    })
+    let section = |length: &str, begin| Some((length.parse().ok()?, begin));
+    Some([
+        section(all, of_all)?,
+        section(module, of_module)?,
+        section(off, of_off)?,
+    ])
 }
 
 /// The kernel's functions by their addresses.
-struct Symbols<'a>(BTreeMap<u64, &'a str>);
+type Symbols<'a> = BTreeMap<u64, &'a str>;
 
-impl<'a> Symbols<'a> {
-    fn of(text: &'a str) -> Symbols<'a> {
-        let symbols = text.lines().filter_map(|line| {
-            let (address, name) = line.trim().strip_prefix("sym ")?.split_once(' ')?;
-            Some((u64::from_str_radix(address, 16).ok()?, name))
-        });
-        Symbols(symbols.collect())
-    }
+fn symbols(text: &str) -> Symbols<'_> {
+    let symbols = text.lines().filter_map(|line| {
+        let (address, name) = line.trim().strip_prefix("sym ")?.split_once(' ')?;
+        Some((u64::from_str_radix(address, 16).ok()?, name))
+    });
+    symbols.collect()
+}
 
-    fn at(&self, address: &str) -> &'a str {
-        let address = u64::from_str_radix(address, 16).unwrap_or(0);
-        let below = self.0.range(..=address).next_back();
-        below.map_or("?", |(_, name)| name)
-    }
+/// Returns the function that begins at or before an address.
+fn function_at<'a>(symbols: &Symbols<'a>, address: &str) -> &'a str {
+    let address = u64::from_str_radix(address, 16).unwrap_or(0);
+    let below = symbols.range(..=address).next_back();
+    below.map_or("?", |(_, name)| name)
 }
 
 /// Returns the longest time allowed for this stored one. A length is exact to one basic block, and
@@ -106,7 +90,6 @@ fn worse(now: &str, kept: &str) -> Vec<String> {
 ///
 /// If there are such rows, or no rows at all.
 pub fn check(now: &str, kept: &str) -> Result<(), String> {
-    let read = |file: &str| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     let now = read(now)?;
     let worse = worse(&now, &read(kept)?);
     for row in &worse {
@@ -127,21 +110,17 @@ pub fn check(now: &str, kept: &str) -> Result<(), String> {
 ///
 /// If the output has no end, or no measurement.
 pub fn table(console: &str) -> Result<(), String> {
-    let text = fs::read(console).map_err(|error| format!("{console}: {error}"))?;
-    let text = String::from_utf8_lossy(&text);
+    let text = read(console)?;
     if !text.lines().any(|line| line.trim() == "bench ended") {
         return Err(format!(
             "{console}: the measurement did not come to its end"
         ));
     }
-    let symbols = Symbols::of(&text);
+    let symbols = symbols(&text);
     let mut key = None;
     let mut rows = BTreeMap::<&str, Vec<Longest>>::new();
     for line in text.lines().map(str::trim) {
-        if let Some((told, _)) = line
-            .strip_prefix("bench ")
-            .and_then(|line| line.split_once(' '))
-        {
+        if let ["bench", told, _] = line.split(' ').collect::<Vec<_>>()[..] {
             key = Some(told);
         } else if let (Some(key), Some(longest)) = (key, parse(line)) {
             rows.entry(key).or_default().push(longest);
@@ -158,23 +137,17 @@ pub fn table(console: &str) -> Result<(), String> {
     for (key, title) in all.chain(of_perf) {
         // Some rows are measured several times.
         let taken = rows.get(key).into_iter().flatten();
-        let Some(least) = taken.min_by_key(|longest| longest.of_modules.length) else {
+        let least = taken.min_by_key(|[_, (of_modules, _), _]| of_modules);
+        let Some([(all, in_all), (of_modules, in_module), (interrupts, _)]) = least else {
             continue;
         };
-        is_empty &= least.of_all.length == 0;
-        let (of_modules, of_all) = (&least.of_modules, &least.of_all);
-        let begins = match of_modules.length {
+        is_empty &= *all == 0;
+        let begins = match of_modules {
             0 => "-",
-            _ => symbols.at(of_modules.begin),
+            _ => function_at(&symbols, in_module),
         };
-        println!(
-            "{:<58} {:>8} {:>8} {:>10}  {begins}, {}",
-            title,
-            of_modules.length,
-            of_all.length,
-            least.of_interrupts.length,
-            symbols.at(of_all.begin)
-        );
+        let in_all = function_at(&symbols, in_all);
+        println!("{title:<58} {of_modules:>8} {all:>8} {interrupts:>10}  {begins}, {in_all}");
     }
     match is_empty {
         true => Err(format!(
@@ -190,17 +163,8 @@ mod tests {
 
     #[test]
     fn a_line_of_the_plugin_is_read() {
-        let longest = parse(
-            "off 120 ffffffff81000010 ffffffff81000020 module 90 ffffffffc0000010 ffffffffc0000020 \
-             interrupts 30 ffffffffc0000014 ffffffffc0000018",
-        );
-        let longest = longest.expect("a line");
-        assert_eq!(
-            (longest.of_all.length, longest.of_modules.length),
-            (120, 90)
-        );
-        assert_eq!(longest.of_interrupts.length, 30);
-        assert_eq!(longest.of_modules.begin, "ffffffffc0000010");
+        let longest = parse("off 120 f10 f20 module 90 c10 c20 interrupts 30 c14 c18");
+        assert_eq!(longest, Some([(120, "f10"), (90, "c10"), (30, "c14")]));
         for line in [
             "",
             "off 1 2 3",
@@ -240,9 +204,9 @@ mod tests {
 
     #[test]
     fn an_address_is_in_the_function_that_begins_before_it() {
-        let symbols = Symbols::of("sym ffffffff81000000 first\nsym ffffffff81000100 second\n");
-        assert_eq!(symbols.at("ffffffff810000ff"), "first");
-        assert_eq!(symbols.at("ffffffff81000100"), "second");
-        assert_eq!(symbols.at("10"), "?");
+        let symbols = symbols("sym ffffffff81000000 first\nsym ffffffff81000100 second\n");
+        let found = ["ffffffff810000ff", "ffffffff81000100", "10"];
+        let found = found.map(|address| function_at(&symbols, address));
+        assert_eq!(found, ["first", "second", "?"]);
     }
 }

@@ -3,15 +3,29 @@
 //! Makes the table from the output of two machines.
 
 use crate::alternatives;
-use crate::figures::{ratio, Figure, Table, LICENCE};
+use crate::figures::{ratio, read, write, Figure, Table, LICENCE};
 use crate::judge;
 use crate::rows::exceeded::{Exceeded, EXCEEDED};
 use crate::rows::row::Row;
 use crate::rows::table::{ALONE, EACH_SECOND, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
 use crate::rows::{has_c, ALTERNATIVES, BY_THE_CLOCK, GROUPS, WITHOUT_C};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::fs;
+
+/// Returns the path and the text of the output of each machine whose name is asked for.
+pub fn consoles(
+    directory: &str,
+    is_asked: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, String)>, String> {
+    let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_console = |name: &String| name.strip_suffix(".console").is_some_and(&is_asked);
+    let paths = names
+        .filter(is_console)
+        .map(|name| format!("{directory}/{name}"));
+    paths.map(|path| Ok((path.clone(), read(&path)?))).collect()
+}
 
 /// The counts of one kernel's machines, by row.
 #[derive(Default)]
@@ -21,18 +35,12 @@ impl Counts {
     /// Reads the output of a kernel's machines: of the one that counts, and of those that time.
     pub fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
-        let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let is_of_it = |name: &String| {
-            let rest = name.strip_suffix(".console");
-            let rest = rest.and_then(|name| name.strip_prefix(kernel));
+        let is_of_it = |name: &str| {
+            let rest = name.strip_prefix(kernel);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-writers-"))
         };
-        for name in names.filter(is_of_it) {
-            let path = format!("{directory}/{name}");
-            let text = fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-            let added = counts.add(&String::from_utf8_lossy(&text));
-            added.map_err(|why| format!("{path}: {why}"))?;
+        for (path, text) in consoles(directory, is_of_it)? {
+            counts.add(&text).map_err(|why| format!("{path}: {why}"))?;
         }
         Ok(counts)
     }
@@ -122,7 +130,7 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
     if table.has(BY_THE_CLOCK.0) {
         for (key, _) in EACH_SECOND {
             let figure = Figure::new(ours.spread(key)?[1], Some(c.spread(key)?[1]));
-            table.timed.insert((*key).into(), figure);
+            table.figures.insert((*key).into(), figure);
         }
     }
     Ok(table)
@@ -134,15 +142,30 @@ pub fn add_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
+/// Adds a line of a table with two figures and their ratio.
+fn line(text: &mut String, what: &str, cells: [impl Display; 3], rest: &str) {
+    let [first, second, ratio] = cells;
+    add_line(
+        text,
+        &format!("{what:<52} {first:>11} {second:>11} {ratio:>7}  {rest}"),
+    );
+}
+
+/// The cells of two figures and their ratio, with a dash for what was not measured.
+fn cells(first: Option<u64>, second: u64) -> [String; 3] {
+    let ratio = first.map(|first| format!("{:.3}", ratio(second, first)));
+    let dash = || "-".to_string();
+    let first = first.map_or_else(dash, |first| first.to_string());
+    [first, second.to_string(), ratio.unwrap_or_else(dash)]
+}
+
 fn verdict(is_exceeded: bool) -> &'static str {
-    if is_exceeded {
-        " EXCEEDED"
-    } else {
-        ""
+    match is_exceeded {
+        true => " EXCEEDED",
+        false => "",
     }
 }
 
-/// The text of the limits of a row.
 fn limits(table: &Table, row: &Row) -> String {
     let limits = row.limits.iter().filter_map(|limit| {
         let (times, most) = judge::times(table, row, *limit)?;
@@ -171,16 +194,16 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
         };
         let mark = if row.is_copy { " [1]" } else { "" };
         let what = format!("{}{mark}", row.text);
-        let (theirs, own_figure) = (figure.other.unwrap_or(0), figure.ours);
-        let (mut ratio, mut own) = ("-".to_string(), String::new());
-        if row.unlike.is_none() {
-            ratio = figure.ratio().map_or(ratio, |ratio| format!("{ratio:.3}"));
-            if let (Some((theirs, ours)), Some(ratio)) = (figure.own(), figure.own_ratio()) {
-                own = format!("{theirs:>11} {ours:>11} {ratio:>7.3}");
-            }
+        let [theirs, own_figure, mut ratio] = cells(figure.other, figure.ours);
+        let mut own = String::new();
+        if let (Some((theirs, ours)), Some(ratio)) = (figure.own(), figure.own_ratio()) {
+            own = format!("{theirs:>11} {ours:>11} {ratio:>7.3}");
         }
         let rest = match row.unlike {
-            Some(why) => format!("no ratio: {why}"),
+            Some(why) => {
+                (ratio, own) = ("-".into(), String::new());
+                format!("no ratio: {why}")
+            }
             None if Counts::is_time(row) => spread(c, ours, row.key)?,
             None => limits(table, row),
         };
@@ -197,22 +220,14 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
 
 /// The part without C: each row beside another row of the module.
 fn without_c(table: &Table, text: &mut String) {
-    let _ = writeln!(
-        text,
-        "\n{:<52} {:>11} {:>11} {:>7}  at most",
-        "instructions, where there are none of C's", "beside", "this", "ratio"
-    );
+    let what = "instructions, where there are none of C's";
+    text.push('\n');
+    line(text, what, ["beside", "this", "ratio"], "at most");
     for row in ROWS {
-        let (Some(ours), Some(beside)) = (table.ours(row.key), row.beside) else {
-            continue;
-        };
-        let (first, ratio) = match table.ours(beside) {
-            Some(first) => (first.to_string(), format!("{:.3}", ratio(ours, first))),
-            None => ("-".into(), "-".into()),
-        };
-        let (what, limits) = (row.text, limits(table, row));
-        let line = format!("{what:<52} {first:>11} {ours:>11} {ratio:>7}  {limits}");
-        add_line(text, &line);
+        if let (Some(ours), Some(beside)) = (table.ours(row.key), row.beside) {
+            let cells = cells(table.ours(beside), ours);
+            line(text, row.text, cells, &limits(table, row));
+        }
     }
 }
 
@@ -233,57 +248,37 @@ fn excused(table: &Table, text: &mut String) {
 }
 
 fn unused(table: &Table, text: &mut String) {
-    let _ = writeln!(
-        text,
-        "\n{:<52} {:>11} {:>11} {:>7}  at most",
-        "a process that uses no user_events", "no module", "module", "ratio"
-    );
+    let what = "a process that uses no user_events";
+    text.push('\n');
+    line(text, what, ["no module", "module", "ratio"], "at most");
     for (key, _, what) in UNUSED {
         let figure = table.figures.get(*key).copied().unwrap_or_default();
-        let (before, after) = (figure.other.unwrap_or(0), figure.ours);
-        let ratio = ratio(after, before);
-        let verdict = verdict(ratio > UNUSED_LIMIT * judge::NOISE);
-        let _ = writeln!(
-            text,
-            "{what:<52} {before:>11} {after:>11} {ratio:>7.3}  {UNUSED_LIMIT}{verdict}"
-        );
+        let is_exceeded = figure
+            .ratio()
+            .is_some_and(|ratio| ratio > UNUSED_LIMIT * judge::NOISE);
+        let limit = format!("{UNUSED_LIMIT}{}", verdict(is_exceeded));
+        line(text, what, cells(figure.other, figure.ours), &limit);
     }
     text.push('\n');
     for (key, what) in ALONE {
-        let count = table.ours(key).unwrap_or(0);
-        let _ = writeln!(text, "{what:<52} {:>11} {count:>11}", "");
+        let count = table.ours(key).unwrap_or(0).to_string();
+        line(text, what, ["", &count, ""], "");
     }
 }
 
 fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
-    let _ = writeln!(
-        text,
-        "\n{:<52} {:>11} {:>11} {:>7}",
-        "records in a second, 12 bytes, ftrace, two CPUs", "C", "ours", "ratio"
-    );
+    let what = "records in a second, 12 bytes, ftrace, two CPUs";
+    text.push('\n');
+    line(text, what, ["C", "ours", "ratio"], "");
     for (key, what) in EACH_SECOND {
-        let figure = table.timed.get(*key).copied().unwrap_or_default();
-        let (theirs, own) = (figure.other.unwrap_or(0), figure.ours);
-        let ratio = ratio(own, theirs);
-        let spread = spread(c, ours, key)?;
-        let _ = writeln!(
-            text,
-            "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {spread}"
-        );
+        let figure = table.figures.get(*key).copied().unwrap_or_default();
+        let cells = cells(figure.other, figure.ours);
+        line(text, what, cells, &spread(c, ours, key)?);
     }
     text.push_str("\n[2] The emulator takes its time for REP MOVSB, too, byte by byte.\n\
          [3] In the emulator, by the clock: each of its two CPUs is a thread of the host, of whose processors others take their part. \
          It has no caches, so it does not show what it costs that two CPUs write to one line.\n");
     Ok(())
-}
-
-/// The rows of table.json, in its order.
-fn keys() -> Vec<&'static str> {
-    let rows = ROWS.iter().map(|row| row.key);
-    let unused = UNUSED.iter().map(|(key, ..)| *key);
-    rows.chain(unused)
-        .chain(ALONE.iter().map(|(key, _)| *key))
-        .collect()
 }
 
 /// Whether `groups` lists existing groups, or is `all`.
@@ -325,16 +320,11 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     }
     print!("{text}");
     // The files that a run with KEEP=1 stores.
-    let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
-    let files = [
-        ("table.txt", format!("{LICENCE}\n\n{text}")),
-        ("table.json", table.json(&keys(), &timed)),
-    ];
-    for (name, content) in files {
-        let path = format!("{directory}/{name}");
-        fs::write(&path, content).map_err(|error| format!("{path}: {error}"))?;
-    }
-    Ok(())
+    write(
+        &format!("{directory}/table.txt"),
+        &format!("{LICENCE}\n\n{text}"),
+    )?;
+    write(&format!("{directory}/table.json"), &table.json())
 }
 
 #[cfg(test)]
@@ -382,10 +372,6 @@ mod tests {
         let table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
         let figure = table.figures["ftrace.write"];
         assert_eq!((figure.floor, figure.own()), (Some(63), Some((37, 27))));
-        // Storing keeps the figures.
-        let again = Table::parse(&table.json(&keys(), &[])).expect("the text of a table");
-        assert_eq!(again.figures, table.figures);
-        assert_eq!((again.kernel, again.groups), (table.kernel, table.groups));
     }
 
     #[test]

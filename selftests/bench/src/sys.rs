@@ -17,7 +17,6 @@ fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
-/// The time stamp counter.
 #[inline(always)]
 pub fn time_stamp() -> u64 {
     // SAFETY: Every x86-64 CPU has the instruction, and it touches no memory.
@@ -30,7 +29,6 @@ pub const BEGIN: i32 = 1;
 pub const END: i32 = 2;
 pub const ROW: i32 = 3;
 
-/// Executes a mark for the plugin.
 #[inline(always)]
 pub fn mark<const MARK: i32>() {
     // SAFETY: An instruction that does nothing.
@@ -184,7 +182,6 @@ pub fn fork_with<T>(work: impl FnOnce() -> T) -> i32 {
     pid
 }
 
-/// Waits for a child that must not fail.
 pub fn wait_for_success(pid: i32) {
     assert_eq!(wait(pid).expect("wait"), 0, "the status of a process");
 }
@@ -225,22 +222,22 @@ pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
     }
 }
 
-/// Lets this process, but not its children, run before all others until it sleeps.
-pub fn run_first() {
-    let priority = libc::sched_param { sched_priority: 1 };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+fn schedule(policy: i32, sched_priority: i32) {
+    let priority = libc::sched_param { sched_priority };
     // SAFETY: `priority` is valid for the call.
     let ret = unsafe { libc::sched_setscheduler(0, policy, &priority) };
     check(ret.into()).expect("sched_setscheduler");
 }
 
+/// Lets this process, but not its children, run before all others until it sleeps.
+pub fn run_first() {
+    schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
+}
+
 /// Forks a process that uses only CPU time that no other task needs.
 pub fn fork_idler() -> i32 {
     fork(|| {
-        let priority = libc::sched_param { sched_priority: 0 };
-        // SAFETY: `priority` is valid for the call.
-        let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
-        check(ret.into()).expect("sched_setscheduler");
+        schedule(libc::SCHED_IDLE, 0);
         loop {
             spin(1_000_000);
         }
@@ -293,16 +290,9 @@ pub fn open_to_write(path: &str) -> File {
 
 /// Mounts a file system that needs no device.
 pub fn mount(kind: &CStr, place: &CStr) {
+    let (name, no_data) = (kind.as_ptr(), std::ptr::null());
     // SAFETY: All strings end in NUL, and no data is given.
-    let ret = unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            place.as_ptr(),
-            kind.as_ptr(),
-            0,
-            std::ptr::null(),
-        )
-    };
+    let ret = unsafe { libc::mount(name, place.as_ptr(), name, 0, no_data) };
     check(ret.into()).unwrap_or_else(|error| panic!("mount {place:?}: {error}"));
 }
 
@@ -325,7 +315,6 @@ pub fn power_off() -> ! {
     exit_now(0)
 }
 
-/// Sets the limit of open files of this process.
 pub fn allow_files(count: u64) {
     let limit = libc::rlimit {
         rlim_cur: count,
@@ -388,29 +377,16 @@ pub fn perf_event_open(attributes: &[u8]) -> io::Result<File> {
     new_file(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) })
 }
 
-/// Loads an eBPF program for trace events.
 pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_TRACEPOINT: u64 = 5;
     let kind_and_count = BPF_PROG_TYPE_TRACEPOINT | ((instructions.len() as u64) << 32);
-    // Type and count, instructions, licence; no log, any kernel, no flags.
-    let attributes: [u64; 6] = [
-        kind_and_count,
-        instructions.as_ptr() as u64,
-        c"GPL".as_ptr() as u64,
-        0,
-        0,
-        0,
-    ];
+    let (start, licence) = (instructions.as_ptr() as u64, c"GPL".as_ptr() as u64);
+    // No log, any kernel, no flags.
+    let attributes: [u64; 6] = [kind_and_count, start, licence, 0, 0, 0];
+    let (load, size) = (BPF_PROG_LOAD, size_of_val(&attributes));
     // SAFETY: The attributes have the given size, and point to memory that outlives the call.
-    new_file(unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_PROG_LOAD,
-            &attributes,
-            size_of_val(&attributes),
-        )
-    })
+    new_file(unsafe { libc::syscall(libc::SYS_bpf, load, &attributes, size) })
 }
 
 /// Memory shared with the kernel, accessed through atomics only.
@@ -422,25 +398,15 @@ pub struct Shared {
 impl Shared {
     /// Maps a file from this offset on.
     pub fn of_file(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (any, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+        let (shared, fd) = (libc::MAP_SHARED, file.as_raw_fd());
         // SAFETY: The kernel chooses an unused address.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset,
-            )
-        };
+        let start = unsafe { libc::mmap(any, length, access, shared, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Shared {
-            start: start as *const u8,
-            length,
-        })
+        let start = start as *const u8;
+        Ok(Shared { start, length })
     }
 
     /// The eight bytes at an offset.

@@ -7,6 +7,7 @@
 mod faults;
 mod imports;
 mod tally;
+mod tokens;
 
 use std::{
     io::Read,
@@ -38,21 +39,26 @@ faults: see selftests/machine/mutants.";
 /// The result of a command: its exit status, or an error, which is status 2.
 type Outcome = Result<ExitCode, String>;
 
+fn outcome(is_good: bool) -> Outcome {
+    Ok(ExitCode::from(u8::from(!is_good)))
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
-        ["tally", "boot", boot] => tally::boot(boot).map(|lines| {
+    let result = match words.as_slice() {
+        ["tally", "boot", boot] => {
+            let lines = tally::boot(boot);
             lines.iter().for_each(|line| println!("{line}"));
-            ExitCode::SUCCESS
-        }),
+            outcome(true)
+        }
         ["tally", "tap", status] => tap(status, false),
         ["tally", "tap", status, "may-skip"] => tap(status, true),
         ["imports", files @ ..] => imports::check(files),
         ["faults", words @ ..] => faults::command(words),
         _ => Err(USAGE.into()),
     };
-    outcome.unwrap_or_else(|why| {
+    result.unwrap_or_else(|why| {
         eprintln!("{why}");
         ExitCode::from(2)
     })
@@ -66,15 +72,10 @@ fn tap(status: &str, may_skip: bool) -> Outcome {
     let output = String::from_utf8_lossy(&output);
     let sum = tally::tap(&output, status == "0", may_skip);
     println!("{} {}", sum.passed, sum.failed);
-    Ok(ExitCode::SUCCESS)
+    outcome(true)
 }
 
 fn read(file: &str) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Returns whether a character is part of a name or a number.
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }

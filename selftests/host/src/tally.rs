@@ -69,41 +69,26 @@ fn is_skipped(line: &str) -> bool {
 }
 
 /// Returns the lines with the results of a machine; see the program's usage.
-pub fn boot(boot: &str) -> Result<Vec<String>, String> {
-    let text = |suffix: &str| crate::read(&format!("{boot}.{suffix}")).ok();
-    let starts = (1..).map_while(|start| text(&format!("score.{start}")));
-    Ok(boot_lines(text("score"), text("shown"), starts))
+pub fn boot(boot: &str) -> Vec<String> {
+    let text = |suffix: &str| crate::read(&format!("{boot}.{suffix}"));
+    let starts = (1..).map_while(|start| text(&format!("score.{start}")).ok());
+    let [score, shown] = ["score", "shown"].map(|suffix| text(suffix).unwrap_or_default());
+    boot_lines(&score, &shown, starts)
 }
 
-fn boot_lines(
-    score: Option<String>,
-    shown: Option<String>,
-    starts: impl Iterator<Item = String>,
-) -> Vec<String> {
-    let mut lines: Vec<String> = score
-        .iter()
-        .flat_map(|score| score.lines())
-        .map(String::from)
-        .collect();
-    let shown = shown.unwrap_or_default();
-    let again = shown.lines().filter(|line| line.ends_with(AGAIN)).count();
+fn boot_lines(score: &str, shown: &str, starts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = score.lines().map(String::from).collect();
+    let is_again = |line: &&str| line.ends_with(AGAIN);
+    let again = shown.lines().filter(is_again).count();
     if again == 0 {
         return lines;
     }
     // Of earlier starts only, as the score has the last one.
-    let mut told = 0;
-    let mut starts_left = again;
-    for line in shown.lines() {
-        if line.ends_with(AGAIN) {
-            starts_left -= 1;
-        } else if starts_left > 0 && line.starts_with("not ok ") {
-            told += 1;
-        }
-    }
+    let earlier = shown.lines().rev().skip_while(|line| !is_again(line));
+    let told = earlier.filter(|line| line.starts_with("not ok ")).count();
     let failed = |line: &str| line.split(' ').nth(1)?.parse::<usize>().ok();
-    let scored: usize = starts
-        .map(|score| score.lines().filter_map(failed).sum::<usize>())
-        .sum();
+    let failed = |score: String| score.lines().filter_map(failed).sum::<usize>();
+    let scored = starts.map(failed).sum();
     lines.push(format!(
         "0 {} before the emulator died and the machine was started again, {again} of at most 2 times",
         told.max(scored)
@@ -122,6 +107,12 @@ mod tests {
         let lines = lines.split('\n');
         let lines = lines.map(|line| if line == "again" { AGAIN } else { line });
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[track_caller]
+    fn comes_to(output: &str, ended_well: bool, may_skip: bool, passed: usize, failed: usize) {
+        let sum = tap(&text(output), ended_well, may_skip);
+        assert_eq!(sum, Sum { passed, failed }, "{output}");
     }
 
     #[test]
@@ -144,33 +135,16 @@ mod tests {
             ("1..2\nok 1 one\nok 2 two\nagain\n1..2\nok 1 one", 1, 1),
             ("1..2\nok 1 one\nok 2 two # SKIP no", 1, 1),
         ] {
-            let sum = tap(&text(output), true, false);
-            assert_eq!(sum, Sum { passed, failed }, "{output}");
+            comes_to(output, true, false, passed, failed);
         }
-    }
-
-    #[test]
-    fn a_status_is_a_failure_once() {
-        for (output, passed, failed) in [
-            ("1..2\nok 1 one\nok 2 two", 2, 1),
-            ("1..2\nok 1 one\nnot ok 2 two", 1, 1),
-            ("1..3", 0, 3),
-        ] {
-            let sum = tap(output, false, false);
-            assert_eq!(sum, Sum { passed, failed }, "{output}");
-        }
-    }
-
-    #[test]
-    fn what_is_skipped_does_not_count_where_it_may_be() {
-        for (output, ended_well, passed, failed) in [
-            ("1..2\nok 1 one\nok 2 two # SKIP no", true, 1, 0),
-            ("1..3\nok 1 one\nok 2 two # skip no", true, 1, 1),
-            ("1..1\nok 1 one # SKIP no", false, 0, 1),
-        ] {
-            let sum = tap(output, ended_well, true);
-            assert_eq!(sum, Sum { passed, failed }, "{output}");
-        }
+        // A status is a failure once.
+        comes_to("1..2\nok 1 one\nok 2 two", false, false, 2, 1);
+        comes_to("1..2\nok 1 one\nnot ok 2 two", false, false, 1, 1);
+        comes_to("1..3", false, false, 0, 3);
+        // What is skipped does not count where it may be.
+        comes_to("1..2\nok 1 one\nok 2 two # SKIP no", true, true, 1, 0);
+        comes_to("1..3\nok 1 one\nok 2 two # skip no", true, true, 1, 1);
+        comes_to("1..1\nok 1 one # SKIP no", false, true, 0, 1);
     }
 
     #[test]
@@ -181,25 +155,14 @@ mod tests {
             ("", "", &[][..], (0, 0)),
             (SCORE, "", &[], (13, 1)),
             (SCORE, "ok one\nnot ok two: why", &[], (13, 1)),
-            (
-                SCORE,
-                "ok one\nagain\nok one\nnot ok two: why",
-                &[],
-                (13, 1),
-            ),
-            (
-                SCORE,
-                "not ok one: why\nagain\nok one\nnot ok two",
-                &[],
-                (13, 2),
-            ),
+            (SCORE, "ok one\nagain\nnot ok two: why", &[], (13, 1)),
+            (SCORE, "not ok one\nagain\nnot ok two", &[], (13, 2)),
             (SCORE, TWICE, &[], (13, 3)),
             (SCORE, TWICE, &["9 2 selftests"], (13, 3)),
             (SCORE, TWICE, &["9 2 selftests", "0 1 unloading"], (13, 4)),
         ] {
-            let file = |lines: &str| (!lines.is_empty()).then(|| text(lines));
             let others = starts.iter().map(|score| score.to_string());
-            let lines = boot_lines(file(score), file(shown), others);
+            let lines = boot_lines(score, &text(shown), others);
             let total = |at: usize| -> usize {
                 let parts = lines.iter().filter_map(|line| line.split(' ').nth(at));
                 parts.map(|part| part.parse::<usize>().unwrap()).sum()

@@ -140,39 +140,28 @@ mod tests {
     #[test]
     fn a_breakpoint_in_the_kernels_own_text_is() {
         let console = breakpoint(IN_KERNEL);
-        assert!(is_emulator_fault(&console));
-        // Line ends of a console.
-        assert!(is_emulator_fault(&console.replace('\n', "\r\n")));
-        assert!(is_emulator_fault(console.trim_end()));
-        assert!(is_emulator_fault(&breakpoint(
-            "_raw_spin_lock.constprop.0+0x1/0x2"
-        )));
-    }
-
-    /// Registers of the interrupted code and the messages of the shutdown may follow.
-    #[test]
-    fn what_follows_it_does_not_matter() {
-        let mut console = breakpoint(IN_KERNEL);
-        console.push_str("RIP: 0010:0xffffffffc0201234\n");
-        console.push_str("Kernel panic - not syncing: Fatal exception\n");
-        console.push_str(&report("BUG: one", "one+0x1/0x2 [user_events]", "two"));
-        assert!(is_emulator_fault(&console));
-        let again = "try_to_wake_up+0x1/0x2\nRIP: 0010:0xffffffffc0201234";
-        let console = report(BREAKPOINT_TITLE, IN_KERNEL, again);
-        assert!(is_emulator_fault(&console));
+        let again = "RIP: 0010:0xffffffffc0201234\n";
+        let panic = "Kernel panic - not syncing: Fatal exception\n";
+        let other = report("BUG: one", "one+0x1/0x2 [user_events]", "two");
+        for console in [
+            console.replace('\n', "\r\n"),
+            console.trim_end().to_string(),
+            breakpoint("_raw_spin_lock.constprop.0+0x1/0x2"),
+            // Registers of the interrupted code and the messages of the shutdown may follow.
+            [&console, again, panic, &other].concat(),
+            report(BREAKPOINT_TITLE, IN_KERNEL, &format!("one\n{again}")),
+            report(BREAKPOINT_TITLE, IN_KERNEL, "one+0x1 [user_events]"),
+        ] {
+            assert!(is_emulator_fault(&console), "{console}");
+        }
     }
 
     #[test]
-    fn a_breakpoint_in_freed_text_is_not() {
-        let console = breakpoint(IN_FREED_TEXT);
-        assert!(!is_emulator_fault(&console));
-        // A breakpoint in freed text comes before the other.
-        assert!(!is_emulator_fault(&(console + &breakpoint(IN_KERNEL))));
-    }
-
-    #[test]
-    fn a_breakpoint_elsewhere_is_not() {
-        for place in [
+    fn another_report_is_not() {
+        let places = [
+            IN_FREED_TEXT,
+            // Registers of the interrupted code follow.
+            &format!("{IN_FREED_TEXT}\nRIP: 0010:{IN_KERNEL}"),
             "register+0x10/0x900 [user_events]",
             "register+0x10/0x900 [other]",
             "__schedule",
@@ -184,58 +173,46 @@ mod tests {
             "0schedule+0x10/0x900",
             "a b+0x10/0x900",
             "",
-        ] {
-            assert!(!is_emulator_fault(&breakpoint(place)), "{place}");
-        }
-        // Nor is one with a module in the stack.
-        for frame in [
+        ];
+        let modules = [
             " write_one+0x1/0x2 [user_events]",
             "? write_one+0xab/0xcd [other]",
             "one+0x1/0x2 two+0x1/0x2 [user_events]",
-        ] {
-            let console = report(BREAKPOINT_TITLE, IN_KERNEL, frame);
-            assert!(!is_emulator_fault(&console), "{frame}");
-        }
-        let console = report(BREAKPOINT_TITLE, IN_KERNEL, "one+0x1 [user_events]");
-        assert!(is_emulator_fault(&console));
-    }
-
-    #[test]
-    fn another_report_is_not() {
-        for title in [
+        ];
+        let titles = [
             "Oops: 0000 [#1] SMP NOPTI",
             "Oops: int3: 0001 [#1] SMP NOPTI",
             "general protection fault: 0000 [#1] SMP NOPTI",
             "BUG: unable to handle page fault for address: 0000000000000000",
             "WARNING: CPU: 0 PID: 1 at kernel/trace/trace.c:1",
             "int3: 0000",
-        ] {
-            let console = report(title, IN_KERNEL, "one");
-            assert!(!is_emulator_fault(&console), "{title}");
-        }
-        // Nor is what follows another report.
-        for title in [
+        ];
+        // A breakpoint may follow another report.
+        let first = [
             "BUG: KASAN: slab-use-after-free in one",
             "KASAN: null-ptr-deref in range",
             "BUG: KCSAN: data-race in one / other",
             "WARNING: possible circular locking dependency detected",
             "Call Trace:",
             "Kernel panic - not syncing: one",
-        ] {
-            let console = format!("[    8.000000] {title}\n{}", breakpoint(IN_KERNEL));
-            assert!(!is_emulator_fault(&console), "{title}");
-        }
-    }
-
-    #[test]
-    fn a_report_that_lacks_its_parts_is_not() {
-        for console in [
+            &breakpoint(IN_FREED_TEXT),
+        ];
+        let lacking = [
             "",
             "[    9.000000] Kernel panic - not syncing: Oops: int3\n",
-            // A report without the place of the breakpoint.
             "[    9.000000] Oops: int3: 0000 [#1]\n",
-        ] {
-            assert!(!is_emulator_fault(console), "{console}");
+        ];
+        let in_module = |frame| report(BREAKPOINT_TITLE, IN_KERNEL, frame);
+        let then_breakpoint = |first| format!("{first}\n{}", breakpoint(IN_KERNEL));
+        let consoles = [
+            places.map(breakpoint).to_vec(),
+            modules.map(in_module).to_vec(),
+            titles.map(|title| report(title, IN_KERNEL, "one")).to_vec(),
+            first.map(then_breakpoint).to_vec(),
+            lacking.map(String::from).to_vec(),
+        ];
+        for console in consoles.concat() {
+            assert!(!is_emulator_fault(&console), "{console}");
         }
     }
 

@@ -22,7 +22,6 @@ pub(crate) const ACCESSORS: List = List(include_str!("../lists/accessors"));
 /// Lines that tests cause: the beginning of the test's name, `: `, and the whole line.
 const OF_TESTS: List = List(include_str!("../lists/of-tests"));
 
-/// Returns whether this test causes this line.
 pub(crate) fn is_of_test(line: &str, test: &str) -> bool {
     let mut entries = OF_TESTS
         .entries()
@@ -36,7 +35,6 @@ impl List {
         lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// Returns whether the line begins with an entry.
     pub(crate) fn begin(self, line: &str) -> bool {
         self.entries().any(|entry| line.starts_with(entry))
     }
@@ -73,33 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn each_accessor_is_a_frame() {
-        for entry in ACCESSORS.entries() {
-            assert!(entry.starts_with(' '), "{entry}");
-            assert!(!ACCESSORS.begin(entry.trim_start()), "{entry}");
-        }
-    }
-
-    #[test]
     fn what_a_test_brings_about_is_a_report_elsewhere() {
         for entry in OF_TESTS.entries() {
             let (test, text) = entry.split_once(": ").unwrap();
             assert!(is_of_test(text, &format!("{test}more")));
-            for (other, text) in [("", text), ("other", text), (test, &format!("{text}2"))] {
-                assert!(!is_of_test(text, other), "{entry}");
-            }
+            assert!(!is_of_test(text, &format!("one {test}")), "{entry}");
+            assert!(!is_of_test(&format!("{text}2"), test), "{entry}");
             assert!(
                 REPORTS.entries().any(|report| text.contains(report)),
                 "{entry}"
             );
-        }
-    }
-
-    /// A line that is no report need not be allowed.
-    #[test]
-    fn what_comes_of_faults_is_a_report_elsewhere() {
-        for entry in OF_FAULTS.entries() {
-            assert!(REPORTS.entries().any(|report| report == entry), "{entry}");
         }
     }
 }

@@ -55,7 +55,6 @@ impl Report {
         })
     }
 
-    /// Returns whether this line ends the report.
     pub(crate) fn is_end(line: &str) -> bool {
         line.len() >= 10 && line.bytes().all(|byte| byte == b'=')
     }

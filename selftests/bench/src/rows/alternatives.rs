@@ -24,7 +24,7 @@ pub struct Way {
 }
 
 /// Both payloads, in keys.
-pub const PAYLOADS: &[&str] = &["12", "100"];
+pub const PAYLOADS: [&str; 2] = ["12", "100"];
 
 /// The key of rows without a consumer.
 pub const OFF: &str = "off";
@@ -34,12 +34,11 @@ const fn way(key: &'static str, text: &'static str) -> Way {
         key,
         text,
         off: None,
-        payloads: PAYLOADS,
+        payloads: &PAYLOADS,
     }
 }
 
 impl Way {
-    /// The key of a row of this way.
     pub fn row(&self, what: &str) -> String {
         format!("{}.{what}", self.key)
     }
@@ -269,7 +268,6 @@ fn lttng() {
     lttng("-q destroy");
 }
 
-/// Whether a file below this directory contains the string.
 fn holds_text(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).expect("the snapshot");
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

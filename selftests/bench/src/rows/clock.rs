@@ -52,7 +52,6 @@ struct Run {
     file: i32,
 }
 
-/// The calls of a row.
 struct Calls<'a> {
     caller: &'a File,
     call: Call,

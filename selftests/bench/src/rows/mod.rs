@@ -49,7 +49,6 @@ pub const WITHOUT_C: &[(&str, fn())] = &[
     ("thin", registering::exits_with_thin_leaves),
 ];
 
-/// Whether C has this group of rows.
 pub fn has_c(group: &str) -> bool {
     !WITHOUT_C.iter().any(|(name, _)| *name == group)
 }

@@ -19,15 +19,12 @@ fn end(pid: i32) {
 
 /// The median cost of a fork, in the parent alone.
 fn fork_call() -> u64 {
-    let mut counts: Vec<u64> = (0..TIMES)
-        .map(|_| {
-            let (count, pid) = count::of(sys::fork_idle);
-            end(pid);
-            count
-        })
-        .collect();
-    counts.sort_unstable();
-    counts[TIMES / 2]
+    let counts = (0..TIMES).map(|_| {
+        let (count, pid) = count::of(sys::fork_idle);
+        end(pid);
+        count
+    });
+    count::median_of(counts.collect())
 }
 
 /// The least mean of several turns, for all tasks.
@@ -70,12 +67,10 @@ pub fn warm_up() {
     in_turns("first", 1);
 }
 
-/// Measures a process without user_events in the kernel.
 pub fn without_user_events() {
     in_turns("unloaded", 1);
 }
 
-/// Measures a process beside user_events that no process uses.
 pub fn beside_user_events() {
     in_turns("unused", 1);
 }

@@ -122,7 +122,6 @@ pub fn memory() {
     }
 }
 
-/// Measures closing a file, which ends its events.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
     let (file, mut requests) = (events::data(), requests_for(&words, 0..MANY));

@@ -133,7 +133,6 @@ impl Writer {
         })
     }
 
-    /// Runs `measure` while ftrace has the event enabled.
     pub fn in_ftrace<T>(&self, measure: impl FnOnce(&Writer) -> T) -> T {
         let ftrace = Switch::new(&self.name);
         ftrace.turn(true);
@@ -148,7 +147,6 @@ impl Writer {
         events::wait_until_none();
     }
 
-    /// Unregisters the event.
     pub fn close(mut self) {
         assert_eq!(self.request.unregister(&self.file), 0, "unregister");
     }
@@ -283,7 +281,6 @@ pub fn large() {
     writer.end();
 }
 
-/// Records of strings of these lengths.
 pub fn strings_of(lengths: &[usize]) {
     for &length in lengths {
         let writer = Writer::of_string(length);

@@ -56,7 +56,7 @@ const OUTPUT: &str = "/root/selftests.output";
 const TOOK_OVER: &str = "took over";
 
 pub fn run(name: &str) -> Outcome {
-    let machine = Machine::new(name);
+    let machine = Machine(format!("{DIR}/{name}"));
     // An emulator fault restarted the machine, which shows nothing about the module's fault.
     if let Ok(at) = read(&machine.file("at")) {
         let _ = fs::remove_file(machine.file(&format!("done/{at}")));
@@ -79,26 +79,18 @@ pub fn run(name: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-struct Machine {
-    dir: String,
-}
+/// The directory of a machine.
+struct Machine(String);
 
 impl Machine {
-    fn new(name: &str) -> Machine {
-        let dir = format!("{DIR}/{name}");
-        Machine { dir }
-    }
-
     fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.dir)
+        format!("{}/{name}", self.0)
     }
 
     fn verdict(&self, fault: &str, word: Word, why: &str) -> Result<(), String> {
         if fault == UNCHANGED && word != Word::Survived {
-            write(
-                &format!("{DIR}/unsound"),
-                &format!("the module as it is does not pass: {why}"),
-            )?;
+            let why = format!("the module as it is does not pass: {why}");
+            write(&format!("{DIR}/unsound"), &why)?;
             end();
         }
         Verdict::new(word, why).write(&self.file(&format!("done/{fault}")))
@@ -144,15 +136,12 @@ impl Machine {
             true => lost_memory()?,
             false => None,
         };
-        match (lost, failure) {
-            (Some(lost), _) => {
-                self.verdict(fault, Word::Killed, &format!("lost memory: {lost}"))?
-            }
-            (None, None) => {
-                self.verdict(fault, Word::Survived, output.lines().last().unwrap_or(""))?
-            }
-            (None, Some((word, why))) => self.verdict(fault, word, &why)?,
-        }
+        let last = || output.lines().last().unwrap_or("").to_string();
+        let (word, why) = match lost {
+            Some(lost) => (Word::Killed, format!("lost memory: {lost}")),
+            None => failure.unwrap_or_else(|| (Word::Survived, last())),
+        };
+        self.verdict(fault, word, &why)?;
         for _ in 0..20 {
             if !is_loaded() {
                 return Ok(());
@@ -174,26 +163,17 @@ impl Machine {
         let error = |error| format!("{OUTPUT}: {error}");
         let output = File::create(OUTPUT).map_err(error)?;
         let errors = output.try_clone().map_err(error)?;
+        let options =
+            format!("--module {module} --failing-module {module} --first-failure {parts}");
         let mut tests = Command::new(SELFTESTS);
-        tests.args([
-            "--module",
-            &module,
-            "--failing-module",
-            &module,
-            "--first-failure",
-        ]);
-        tests.args(parts.split(' '));
+        tests.args(options.split(' '));
         tests.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let mut child = tests
-            .spawn()
-            .map_err(|error| format!("{SELFTESTS}: {error}"))?;
+        let error = |error| format!("{SELFTESTS}: {error}");
+        let mut child = tests.spawn().map_err(error)?;
         let start = Instant::now();
         let (mut seconds, mut failed_at) = (0, None);
         loop {
-            if let Some(status) = child
-                .try_wait()
-                .map_err(|error| format!("{SELFTESTS}: {error}"))?
-            {
+            if let Some(status) = child.try_wait().map_err(error)? {
                 return Ok(Some(status.success()));
             }
             sleep(Duration::from_millis(200));
@@ -219,12 +199,12 @@ impl Machine {
             injected_faults: parts.contains("faults::"),
             ..Allowed::default()
         };
-        let said: Vec<String> = log()?.lines().skip(said_before).map(String::from).collect();
-        write(&self.file("log"), &said.join("\n"))?;
-        Ok(check(&said.join("\n"), allowed, Extent::Part)
-            .into_iter()
-            .next()
-            .map(|finding| finding.to_string()))
+        let log = log()?;
+        let said: Vec<&str> = log.lines().skip(said_before).collect();
+        let said = said.join("\n");
+        write(&self.file("log"), &said)?;
+        let findings = check(&said, allowed, Extent::Part);
+        Ok(findings.first().map(ToString::to_string))
     }
 }
 
@@ -234,9 +214,8 @@ fn is_loaded() -> bool {
 
 /// Seconds that all tests of a fault may take.
 fn limit() -> u64 {
-    let is_slow =
-        Path::new("/proc/lockdep_stats").exists() || Path::new("/sys/module/kcsan").exists();
-    match is_slow {
+    let of_checkers = ["/proc/lockdep_stats", "/sys/module/kcsan"];
+    match of_checkers.iter().any(|file| Path::new(file).exists()) {
         true => 12000,
         // Emulating another processor than the host's takes longer.
         false if cfg!(target_arch = "aarch64") => 5000,
@@ -294,16 +273,17 @@ mod tests {
 
     #[test]
     fn a_time_out_is_no_failure() {
-        let failed = |output: &str| failure(output);
-        assert_eq!(
-            failed("ok 1 a\nnot ok 2 b # c\nnot ok 3 d"),
-            (Word::Killed, "2 b # c".into())
-        );
-        assert_eq!(failed("not ok 2 b # took over 120 s").0, Word::TimedOut);
-        assert_eq!(
-            failed("ok 1 a\npanicked"),
-            (Word::Killed, "panicked".into())
-        );
-        assert_eq!(failed(""), (Word::Killed, "nothing was said".into()));
+        for (output, word, why) in [
+            (
+                "ok 1 a\nnot ok 2 b # c\nnot ok 3 d",
+                Word::Killed,
+                "2 b # c",
+            ),
+            ("not ok 2 took over 9 s", Word::TimedOut, "2 took over 9 s"),
+            ("ok 1 a\npanicked", Word::Killed, "panicked"),
+            ("", Word::Killed, "nothing was said"),
+        ] {
+            assert_eq!(failure(output), (word, why.to_string()));
+        }
     }
 }

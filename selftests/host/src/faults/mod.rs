@@ -12,6 +12,7 @@ mod rules;
 mod text;
 
 use crate::{
+    outcome,
     read,
     Outcome, //
 };
@@ -20,8 +21,7 @@ use rules::Fault;
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
-    process::ExitCode, //
+    path::Path, //
 };
 
 /// The files of a run:
@@ -150,12 +150,9 @@ fn check() -> Outcome {
     let mut wrong = faults.wrong;
     let mut names = BTreeSet::new();
     for fault in &faults.all {
-        let of_fault = wrong_with(fault);
-        wrong.extend(
-            of_fault
-                .iter()
-                .map(|what| format!("{}: {}: {what}", fault.at, fault.name)),
-        );
+        for what in wrong_with(fault) {
+            wrong.push(format!("{}: {}: {what}", fault.at, fault.name));
+        }
         if !names.insert(&fault.name) {
             wrong.push(format!("{}: the name {} is taken", fault.at, fault.name));
         }
@@ -163,20 +160,14 @@ fn check() -> Outcome {
     let mut sources = Vec::new();
     plan::walk(Path::new("src"), &mut sources)?;
     for file in sources {
-        let text = read(&file)?;
-        if text::has_code(&text, file.ends_with(".rs"))
-            && !faults.all.iter().any(|fault| fault.file == file)
-        {
-            wrong.push(format!(
-                "{file}:1: no fault is in this file: add one to selftests/mutants"
-            ));
+        let has_code = text::has_code(&read(&file)?, file.ends_with(".rs"));
+        if has_code && !faults.all.iter().any(|fault| fault.file == file) {
+            let what = "no fault is in this file: add one to selftests/mutants";
+            wrong.push(format!("{file}:1: {what}"));
         }
     }
     wrong.iter().for_each(|line| println!("{line}"));
-    Ok(match wrong.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    outcome(wrong.is_empty())
 }
 
 fn wrong_with(fault: &Fault) -> Vec<String> {

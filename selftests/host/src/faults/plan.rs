@@ -19,7 +19,10 @@ use crate::{
     Outcome, //
 };
 use std::{
-    collections::BTreeMap,
+    collections::{
+        BTreeMap,
+        BTreeSet, //
+    },
     fs,
     hash::{
         DefaultHasher,
@@ -164,16 +167,10 @@ pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
         plan.push(entry);
     }
     let open = || plan.iter().filter(|entry| entry.is_open);
-    println!(
-        "{} faults, {} of them to be tested",
-        plan.len(),
-        open().count()
-    );
-    if !of_others.is_empty() {
-        println!(
-            "  {} more are to be seen on other kernels (KERNEL=)",
-            of_others.len()
-        );
+    let (all, to_test, others) = (plan.len(), open().count(), of_others.len());
+    println!("{all} faults, {to_test} of them to be tested");
+    if others > 0 {
+        println!("  {others} more are to be seen on other kernels (KERNEL=)");
     }
     let names: Vec<&str> = open().map(|entry| entry.name.as_str()).collect();
     write_lines(&format!("{DIR}/queue"), &names)?;
@@ -248,39 +245,27 @@ impl TestSources {
         let mut files = Vec::new();
         walk(Path::new(TestSources::ROOT), &mut files)?;
         walk(Path::new("selftests/kernel-log"), &mut files)?;
-        let texts = files
-            .into_iter()
-            .map(|file| read(&file).map(|text| (file, text)));
+        let texts = files.into_iter();
+        let texts = texts.map(|file| read(&file).map(|text| (file, text)));
         Ok(TestSources(texts.collect::<Result<_, String>>()?))
     }
 
     /// Hash of the tests in `all` whose names contain one of these parts.
     fn key_of(&self, parts: &[String], all: &[&str]) -> String {
-        let named = all
-            .iter()
-            .filter(|name| parts.iter().any(|part| name.contains(part)));
-        let mut subjects: Vec<&str> = named
-            .map(|name| name.rsplit_once("::").map_or(*name, |(subject, _)| subject))
-            .collect();
-        subjects.sort();
-        subjects.dedup();
-        let files: Vec<_> = self
-            .0
-            .iter()
-            .filter(|(file, text)| self.matters(file, text, &subjects))
-            .collect();
-        hash(&(subjects, files))
-    }
-
-    fn matters(&self, file: &str, text: &str, subjects: &[&str]) -> bool {
-        if TestSources::SHARED
-            .iter()
-            .any(|shared| file.starts_with(shared))
-        {
-            return true;
-        }
-        let defines = |subject: &&str| self.defines(file, text, subject);
-        subjects.is_empty() || subjects.iter().any(defines)
+        let is_named = |name: &&&str| parts.iter().any(|part| name.contains(part));
+        let named = all.iter().filter(is_named);
+        let subjects =
+            named.map(|name| name.rsplit_once("::").map_or(*name, |(subject, _)| subject));
+        let subjects: BTreeSet<&str> = subjects.collect();
+        let matters = |(file, text): &(&String, &String)| {
+            let is_shared = TestSources::SHARED
+                .iter()
+                .any(|shared| file.starts_with(shared));
+            let is_defined = |subject: &&str| self.defines(file, text, subject);
+            is_shared || subjects.is_empty() || subjects.iter().any(is_defined)
+        };
+        let files: Vec<_> = self.0.iter().filter(matters).collect();
+        hash(&(&subjects, files))
     }
 
     /// Returns whether a file defines tests of this subject, or is the `mod.rs` above such a file.
@@ -289,12 +274,8 @@ impl TestSources {
         let names = |text: &str| {
             text.contains(&format!("\"{subject}\"")) || text.contains(&format!("\"{subject}::"))
         };
-        let mut that_name = self
-            .0
-            .iter()
-            .filter(|(_, text)| names(text))
-            .map(|(file, _)| file)
-            .peekable();
+        let that_name = self.0.iter().filter(|(_, text)| names(text));
+        let mut that_name = that_name.map(|(file, _)| file).peekable();
         let dir = file.strip_suffix("mod.rs");
         let is_above = |other: &String| dir.is_some_and(|dir| other.starts_with(dir));
         that_name.peek().is_none() || names(text) || that_name.any(is_above)

@@ -13,14 +13,14 @@ use super::{
     UNCHANGED, //
 };
 use crate::{
+    outcome,
     read,
     Outcome, //
 };
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
-    process::ExitCode, //
+    path::Path, //
 };
 
 /// Faults of one machine: their leftovers must not grow without end.
@@ -135,7 +135,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     }
     count_starts(&dir, settled.has_not_begun, machine)?;
     if Path::new(&unsound).exists() {
-        return Ok(ExitCode::FAILURE);
+        return outcome(false);
     }
 
     let mut waiting = settled.again;
@@ -143,13 +143,10 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     let mut compiled = Vec::new();
     for fault in waiting {
         let entry = plan.iter().find(|entry| entry.name == fault.name);
+        let broken = Verdict::new(Word::Broken, "it does not compile");
         match entry.is_some_and(|entry| Path::new(&entry.module_file()).exists()) {
             true => compiled.push(fault),
-            false => tell(
-                &plan,
-                &fault.name,
-                &Verdict::new(Word::Broken, "it does not compile"),
-            )?,
+            false => tell(&plan, &fault.name, &broken)?,
         }
     }
     let todo: Vec<Waiting> = compiled.drain(..share(&compiled, machines)).collect();
@@ -161,10 +158,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     for file in ["at", "alive"] {
         let _ = fs::remove_file(format!("{dir}/{file}"));
     }
-    Ok(match todo.is_empty() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    outcome(!todo.is_empty())
 }
 
 /// Prints and stores the verdict on a fault.
@@ -196,13 +190,11 @@ fn count_starts(dir: &str, has_not_begun: bool, machine: usize) -> Result<(), St
         false => 0,
     };
     write(&file, &starts.to_string())?;
-    if starts == MAX_STARTS {
-        write(
-            &format!("{DIR}/unsound"),
-            &format!("the machine does not start: see {dir}/boot, of machine {machine}"),
-        )?;
+    let why = format!("the machine does not start: see {dir}/boot, of machine {machine}");
+    match starts {
+        MAX_STARTS => write(&format!("{DIR}/unsound"), &why),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn left_by(machine: usize, dir: &str) -> Left {
@@ -232,11 +224,11 @@ fn report(console: &str) -> Option<String> {
 }
 
 fn parse(text: &str) -> Vec<Waiting> {
-    let lines = text.lines().map(|line| Waiting {
+    let waiting = |line: &str| Waiting {
         name: line.split(' ').next().unwrap_or(line).into(),
         has_timed_out: line.ends_with(ONCE),
-    });
-    lines.collect()
+    };
+    text.lines().map(waiting).collect()
 }
 
 fn lines(waiting: &[Waiting]) -> String {
@@ -252,11 +244,8 @@ fn lines(waiting: &[Waiting]) -> String {
 fn todo_lines(plan: &[Entry], todo: &[Waiting]) -> String {
     let entry = |fault: &Waiting| plan.iter().find(|entry| entry.name == fault.name);
     let entries: Vec<&Entry> = todo.iter().filter_map(entry).collect();
-    let parts: BTreeSet<&str> = entries
-        .iter()
-        .flat_map(|entry| entry.tests.split(' '))
-        .collect();
-    let parts: Vec<&str> = parts.into_iter().collect();
+    let parts = entries.iter().flat_map(|entry| entry.tests.split(' '));
+    let parts: Vec<&str> = parts.collect::<BTreeSet<_>>().into_iter().collect();
     let mut lines = format!("{UNCHANGED}\t{}\n", parts.join(" "));
     for entry in entries {
         lines += &format!("{}\t{}\n", entry.name, entry.tests);
@@ -287,7 +276,8 @@ mod tests {
 
     #[test]
     fn a_verdict_is_told_or_the_fault_is_tested_again() {
-        let died = Some("Oops");
+        let (once, died) = ("a timed-out-once", Some("Oops"));
+        let is_silent = "the machine hung, and nothing was said";
         for (todo, done, at, report, expected) in [
             (
                 "a, b",
@@ -304,19 +294,13 @@ mod tests {
             // A time-out counts when it is repeated.
             ("b, a", "a timed-out x", "a", None, "; a timed-out-once, b"),
             ("b", "", "b", None, "; b timed-out-once"),
+            (once, "a timed-out x", "a", None, "a killed twice: x; "),
             (
-                "a timed-out-once",
-                "a timed-out x",
-                "a",
-                None,
-                "a killed twice: x; ",
-            ),
-            (
-                "a timed-out-once",
+                once,
                 "",
                 "a",
                 None,
-                "a killed twice: the machine hung, and nothing was said; ",
+                &format!("a killed twice: {is_silent}; "),
             ),
         ] {
             let settled = settled(todo, done, at, report);
@@ -325,11 +309,8 @@ mod tests {
             };
             let told: Vec<String> = settled.told.iter().map(text).collect();
             let again = lines(&settled.again).trim_end().replace('\n', ", ");
-            assert_eq!(
-                format!("{}; {again}", told.join(", ")),
-                expected,
-                "{todo}, at {at}"
-            );
+            let all = format!("{}; {again}", told.join(", "));
+            assert_eq!(all, expected, "{todo}, at {at}");
             assert_eq!(settled.unsound, None);
         }
         assert_eq!(settled("", "", "", None), Settled::default());
@@ -353,10 +334,8 @@ mod tests {
 
     #[test]
     fn reports_are_found() {
-        assert_eq!(
-            report("[ 1.0] a\r\n[ 2.0] BUG: KASAN: x\r\nOops: y"),
-            Some("BUG: KASAN: x".into())
-        );
+        let found = report("[ 1.0] a\r\n[ 2.0] BUG: KASAN: x\r\nOops: y");
+        assert_eq!(found.as_deref(), Some("BUG: KASAN: x"));
         assert_eq!(report("[ 1.0] a"), None);
     }
 }

@@ -10,13 +10,11 @@ use super::{
     DIR, //
 };
 use crate::{
+    outcome,
     read,
     Outcome, //
 };
-use std::{
-    collections::BTreeMap,
-    process::ExitCode, //
-};
+use std::collections::BTreeMap;
 
 pub fn show() -> Outcome {
     if let Ok(why) = read(&format!("{DIR}/unsound")) {
@@ -26,22 +24,13 @@ pub fn show() -> Outcome {
     let verdict = |entry: &Entry| Verdict::read(&entry.result_file());
     let verdicts: Vec<_> = entries.iter().map(verdict).collect();
     let report = Report::of(&entries, &verdicts);
-    println!(
-        "\n{:<36} {:>7} {:>7} {:>9} {:>7}",
-        "file", "faults", "killed", "survived", "argued"
-    );
-    for (file, row) in &report.rows {
-        println!(
-            "{file:<36} {:>7} {:>7} {:>9} {:>7}",
-            row[0], row[1], row[2], row[3]
-        );
+    println!("\n{:<36}  faults  killed  survived  argued", "file");
+    for (file, [faults, killed, survived, argued]) in &report.rows {
+        println!("{file:<36} {faults:>7} {killed:>7} {survived:>9} {argued:>7}");
     }
     report.wrong.iter().for_each(|line| println!("{line}"));
     println!("\n{} passed, {} failed", report.passed, report.wrong.len());
-    Ok(match report.wrong.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    outcome(report.wrong.is_empty())
 }
 
 #[derive(Default)]
@@ -56,29 +45,25 @@ impl Report {
     fn of(entries: &[Entry], verdicts: &[Option<Verdict>]) -> Report {
         let mut report = Report::default();
         for (entry, verdict) in entries.iter().zip(verdicts) {
-            let Entry {
-                name, file, tests, ..
-            } = entry;
-            let word = verdict
-                .as_ref()
-                .map_or(Word::Broken, |verdict| verdict.word);
-            let why = verdict.as_ref().map_or("", |verdict| verdict.why.as_str());
+            let place = format!("{} ({})", entry.name, entry.file);
+            let word = verdict.as_ref().map(|verdict| verdict.word);
             let (column, wrong) = match (word, entry.is_argued) {
-                (Word::Killed, false) => (Some(1), None),
-                (Word::Survived, true) => (Some(3), None),
-                (Word::Survived, false) => (
+                (Some(Word::Killed), false) => (Some(1), None),
+                (Some(Word::Survived), true) => (Some(3), None),
+                (Some(Word::Survived), false) => (
                     Some(2),
-                    Some(format!("survived: {name} ({file}), with {tests}")),
+                    Some(format!("survived: {place}, with {}", entry.tests)),
                 ),
-                (Word::Killed, true) => (
-                    Some(1),
-                    Some(format!("argued, and yet killed: {name} ({file}): {why}")),
-                ),
-                (Word::TimedOut | Word::Broken, _) => {
-                    (None, Some(format!("does not compile: {name} ({file})")))
+                (Some(Word::Killed), true) => {
+                    let why = verdict.as_ref().map_or("", |verdict| verdict.why.as_str());
+                    (
+                        Some(1),
+                        Some(format!("argued, and yet killed: {place}: {why}")),
+                    )
                 }
+                _ => (None, Some(format!("does not compile: {place}"))),
             };
-            for row in [file.as_str(), "total"] {
+            for row in [entry.file.as_str(), "total"] {
                 let row = report.rows.entry(row.into()).or_default();
                 row[0] += 1;
                 if let Some(column) = column {

@@ -4,57 +4,11 @@
 //! that white space, comments and a comma before a closing bracket do not matter.
 
 use super::rules::Fault;
-use crate::is_word;
-
-/// A token, a word or a sign, with its offset.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Token<'a> {
-    at: usize,
-    text: &'a str,
-}
-
-impl Token<'_> {
-    fn end(&self) -> usize {
-        self.at + self.text.len()
-    }
-}
-
-/// Returns the tokens of a text, without its comments.
-fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut found = Vec::new();
-    let (mut at, mut in_string) = (0, false);
-    while let Some(c) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let mut len = c.len_utf8();
-        let mut is_token = true;
-        if in_string && c == '\\' {
-            // An escape, with the escaped character.
-            len += rest[len..].chars().next().map_or(0, char::len_utf8);
-        } else if !in_string && rest.starts_with("//") {
-            is_token = false;
-            len = rest.find('\n').unwrap_or(rest.len());
-        } else if !in_string && rest.starts_with("/*") {
-            is_token = false;
-            len = rest.find("*/").map_or(rest.len(), |end| end + 2);
-        } else if !in_string && (rest.starts_with("'\"'") || rest.starts_with("'\\")) {
-            // A quote as a character, or an escaped character.
-            let from = if rest.starts_with("'\\") { 3 } else { 2 };
-            let end = rest.get(from..).and_then(|rest| rest.find('\''));
-            len = end.map_or(len, |end| from + end + 1);
-        } else if is_word(c) {
-            len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        } else {
-            is_token = !c.is_whitespace();
-            in_string ^= c == '"';
-        }
-        if is_token {
-            let text = &rest[..len];
-            found.push(Token { at, text });
-        }
-        at += len;
-    }
-    found
-}
+use crate::tokens::{
+    is_word,
+    tokens,
+    Token, //
+};
 
 /// Returns all places of a text in a source, each from begin to end, without overlaps.
 fn places(source: &[Token], text: &[Token]) -> Vec<(usize, usize)> {
@@ -94,75 +48,34 @@ fn length_of(source: &[Token], text: &[Token]) -> Option<usize> {
 /// Returns begin and end of each function of a name. A function ends at the line with a closing
 /// bracket in its head's indentation.
 fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    let mut line_at = 0;
-    while line_at < text.len() {
-        let line_end = text[line_at..]
-            .find('\n')
-            .map_or(text.len(), |len| line_at + len + 1);
-        let line = &text[line_at..line_end];
-        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
-        let body = match is_rust {
-            true => rust_body(text, line_at + indent.len(), name),
-            false if indent.is_empty() => c_body(text, line_at, name),
-            false => None,
+    let tokens = tokens(text);
+    let function = |index: usize| {
+        let at = tokens[index].at;
+        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let is_head = match is_rust {
+            true => index
+                .checked_sub(1)
+                .is_some_and(|before| tokens[before].text == "fn"),
+            false => text[line..].starts_with(is_word),
         };
-        let Some(body) = body else {
-            line_at = line_end;
-            continue;
-        };
-        let last = format!("\n{indent}}}");
-        let end = text[body..]
-            .find(&last)
-            .map_or(text.len(), |len| body + len + last.len());
-        found.push((line_at, end));
-        line_at = end;
-    }
-    found
-}
-
-/// Returns the offset behind the opening bracket of a Rust function's body, if its head begins
-/// here.
-fn rust_body(text: &str, at: usize, name: &str) -> Option<usize> {
-    let line = text[at..].lines().next()?;
-    let (before, behind) = line.split_once("fn ")?;
-    let is_part = |c: char| is_word(c) || "()\":".contains(c);
-    if !(before.is_empty() || before.ends_with(' '))
-        || !before.split(' ').all(|word| word.chars().all(is_part))
-    {
-        return None;
-    }
-    if behind.strip_prefix(name)?.starts_with(is_word) {
-        return None;
-    }
-    let mut brackets = 0;
-    let start = at + before.len() + "fn ".len() + name.len();
-    for (len, c) in text[start..].char_indices() {
-        match c {
-            '[' => brackets += 1,
-            ']' => brackets -= 1,
-            ';' if brackets == 0 => return None,
-            '{' if brackets == 0 => return Some(start + len + 1),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Like [`rust_body`], for a C function.
-fn c_body(text: &str, at: usize, name: &str) -> Option<usize> {
-    let line = text[at..].lines().next()?;
-    if !line.starts_with(is_word) {
-        return None;
-    }
-    let call = line.find(&format!("{name}("))?;
-    if line[..call].ends_with(is_word) || line[..call].contains(['(', ';']) {
-        return None;
-    }
-    let start = at + call;
-    let end = text[start..].find(['{', ';'])?;
-    (text[start..start + end].ends_with('\n') && text[start + end..].starts_with('{'))
-        .then_some(start + end + 1)
+        // The first sign outside of the arguments, and of an array that is returned.
+        let mut brackets = 0;
+        let sign = tokens[index..].iter().find(|token| {
+            match token.text {
+                "(" | "[" => brackets += 1,
+                ")" | "]" => brackets -= 1,
+                _ => {}
+            }
+            brackets == 0 && matches!(token.text, "{" | ";")
+        });
+        let body = sign.filter(|sign| is_head && sign.text == "{")?.at;
+        let indent = text[line..].len() - text[line..].trim_start_matches([' ', '\t']).len();
+        let last = format!("\n{}}}", &text[line..line + indent]);
+        let end = text[body..].find(&last);
+        Some((line, end.map_or(text.len(), |len| body + len + last.len())))
+    };
+    let of_name = (0..tokens.len()).filter(|index| tokens[*index].text == name);
+    of_name.filter_map(function).collect()
 }
 
 /// Returns the text of the fault's file with the fault, or the reason why the fault does not apply.
@@ -236,11 +149,7 @@ mod tests {
     fn texts_are_compared_as_tokens() {
         for (old, source, expected) in [
             // White space and comments do not matter.
-            (
-                "a(b, c)",
-                "x a(\n\tb, // it's \"so\n\tc,\n) y",
-                Ok("x NEW y"),
-            ),
+            ("a(b, c)", "a(\n\tb, // it's \"so\n\tc,\n) y", Ok("NEW y")),
             ("a /* no */ b", "a/* yes */b c", Ok("NEW c")),
             ("a;\nb;", "a;\n\n// why\nb; c", Ok("NEW c")),
             // Words are whole.

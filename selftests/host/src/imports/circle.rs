@@ -5,10 +5,9 @@
 
 use super::{
     imports,
-    module_of,
-    paths,
-    without_comments, //
+    module_of, //
 };
+use crate::tokens::tokens;
 use std::collections::{
     BTreeMap,
     BTreeSet, //
@@ -17,27 +16,31 @@ use std::collections::{
 /// A module, by its path from the crate's root on; the root is empty.
 type Module = Vec<String>;
 
+/// The items of its own modules that a module exports by `pub(crate) use`, by name.
+type PassedOn = BTreeMap<Module, BTreeMap<String, Module>>;
+
 /// Returns the files of the largest circle, each as a path of modules.
 pub(super) fn largest(sources: &[(&str, String)]) -> Vec<String> {
-    let texts: BTreeMap<Module, String> = (sources.iter())
-        .map(|(file, text)| (module(file), without_comments(text)))
-        .collect();
-    let passed_on: BTreeMap<&Module, _> = (texts.iter())
-        .map(|(module, text)| (module, passed_on(module, text)))
-        .collect();
-    let mut imported = BTreeMap::new();
-    for (module, text) in &texts {
-        let is_module = |name: &str| texts.contains_key(&child(module, name));
-        let mut found = BTreeSet::new();
-        for path in imports(&without_passed_on(text), module, is_module) {
-            found.insert(owner(&path.names, &passed_on));
-        }
-        found.remove(module);
-        // All files import items of the module macro from the root.
-        found.remove(&Module::new());
-        imported.insert(module, found);
+    let modules: Vec<Module> = sources.iter().map(|(file, _)| module(file)).collect();
+    let (mut passed_on, mut imported) = (PassedOn::new(), Vec::new());
+    for (module, (_, text)) in modules.iter().zip(sources) {
+        let is_module = |name: &str| modules.contains(&child(module, name));
+        let paths = imports(&tokens(text), module, is_module).into_iter();
+        let (passed, others): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_passed_on);
+        let items = passed
+            .into_iter()
+            .filter_map(|path| Some((path.names.last()?.clone(), path.names)));
+        passed_on.insert(module.clone(), items.collect());
+        imported.push(others);
     }
-    let reached: BTreeMap<_, _> = (texts.keys())
+    let owners = modules.iter().zip(imported).map(|(module, paths)| {
+        let paths = paths.iter().map(|path| owner(&path.names, &passed_on));
+        // All files import items of the module macro from the root.
+        let owners = paths.filter(|owner| owner != module && !owner.is_empty());
+        (module, owners.collect())
+    });
+    let imported: BTreeMap<&Module, BTreeSet<Module>> = owners.collect();
+    let reached: BTreeMap<_, _> = (modules.iter())
         .map(|module| (module, reached(module, &imported)))
         .collect();
     let circles = reached.iter().map(|(module, others)| {
@@ -59,30 +62,11 @@ fn child(module: &Module, name: &str) -> Module {
     module.iter().cloned().chain([name.into()]).collect()
 }
 
-/// Returns the items of its own modules that a module exports by `pub use`, by name.
-fn passed_on(module: &Module, text: &str) -> BTreeMap<String, Module> {
-    let mut found = Vec::new();
-    for (at, keyword) in text.match_indices("pub(crate) use ") {
-        paths(text, &mut (at + keyword.len()), module, &mut found);
-    }
-    (found.into_iter())
-        .filter_map(|path| Some((path.names.last()?.clone(), path.names)))
-        .collect()
-}
-
-fn without_passed_on(text: &str) -> String {
-    let mut pieces = text.split("pub(crate) use ");
-    let first = pieces.next().unwrap_or_default().to_string();
-    pieces.fold(first, |text, piece| {
-        text + piece.split_once(';').map_or("", |(_, behind)| behind)
-    })
-}
-
 /// Returns the module that defines the item of a path.
-fn owner(path: &[String], passed_on: &BTreeMap<&Module, BTreeMap<String, Module>>) -> Module {
+fn owner(path: &[String], passed_on: &PassedOn) -> Module {
     for end in (0..=path.len()).rev() {
         let (module, rest) = path.split_at(end);
-        let Some(names) = passed_on.get(&module.to_vec()) else {
+        let Some(names) = passed_on.get(module) else {
             continue;
         };
         return match rest.first().and_then(|name| names.get(name)) {
@@ -130,7 +114,10 @@ mod tests {
                 ("src/c.rs", in_c.into()),
             ])
         };
-        assert_eq!(circle("use crate::a::B;"), ["a::b", "a::d", "c"]);
+        assert_eq!(
+            circle("use crate::{a::B, THIS_MODULE};"),
+            ["a::b", "a::d", "c"]
+        );
         assert_eq!(circle("// use crate::a::B;"), [""; 0]);
     }
 

@@ -7,12 +7,15 @@
 mod circle;
 
 use crate::{
-    is_word,
+    outcome,
     read,
+    tokens::{
+        is_word,
+        tokens,
+        Token, //
+    },
     Outcome, //
 };
-use std::process::ExitCode;
-
 /// The imports that a directory, or one of its modules, may have from others.
 const MAY: &[(&str, &[&str])] = &[
     (
@@ -57,27 +60,21 @@ const MAX_CIRCLE: usize = 10;
 /// Prints each import that design.rst does not draw, and the largest circle of files that import
 /// one another.
 pub fn check(files: &[&str]) -> Outcome {
-    let mut status = ExitCode::SUCCESS;
-    let mut sources = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.starts_with("src/") && file.ends_with(".rs"))
-    {
-        sources.push((*file, read(file)?));
-    }
+    let mut are_drawn = true;
+    let is_source = |file: &&&str| file.starts_with("src/") && file.ends_with(".rs");
+    let sources = files.iter().filter(is_source);
+    let sources = sources.map(|file| Ok((*file, read(file)?)));
+    let sources = sources.collect::<Result<Vec<_>, String>>()?;
     for (file, text) in &sources {
         for (line, what) in undrawn(file, text) {
             println!("{file}:{line}: {what}");
-            status = ExitCode::FAILURE;
+            are_drawn = false;
         }
     }
     let circle = circle::largest(&sources);
     let (len, names) = (circle.len(), circle.join(" "));
     println!("{len} files import one another, which may be {MAX_CIRCLE}: {names}");
-    if len > MAX_CIRCLE {
-        status = ExitCode::FAILURE;
-    }
-    Ok(status)
+    outcome(are_drawn && len <= MAX_CIRCLE)
 }
 
 /// Returns the module of a file, as names from the crate's root on.
@@ -89,7 +86,6 @@ fn module_of(file: &str) -> Vec<&str> {
 /// Returns the imports of a file that design.rst does not draw, each with its line.
 fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
     let module = module_of(file);
-    let text = without_comments(text);
     let mut found = Vec::new();
     // Only the root imports a directory by its name alone.
     let is_module =
@@ -98,29 +94,24 @@ fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
         "user_events" => Vec::new(),
         _ => module.iter().map(|name| name.to_string()).collect(),
     };
-    for path in imports(&text, &above, is_module) {
+    for path in imports(&tokens(text), &above, is_module) {
         let [to, rest @ ..] = &path.names[..] else {
             continue;
         };
         if OF_MACRO.contains(&to.as_str()) {
             continue;
         }
+        let dir = module[0];
         let item = rest
             .first()
             .map_or(String::new(), |item| format!("::{item}"));
-        let what = if to == module[0] {
-            if !is_above(&module, rest) {
-                format!("imports {to}{item}, which src/schema/mod.rs does not list above it")
-            } else {
-                continue;
+        let what = match to == dir {
+            true if is_above(&module, rest) => continue,
+            true => format!("imports {to}{item}, which src/schema/mod.rs does not list above it"),
+            false if may(&module, to) => continue,
+            false => {
+                format!("{dir} imports {to}{item}, which Documentation/design.rst does not draw")
             }
-        } else if may(&module, to) {
-            continue;
-        } else {
-            format!(
-                "{} imports {to}{item}, which Documentation/design.rst does not draw",
-                module[0]
-            )
         };
         found.push((1 + text[..path.at].matches('\n').count(), what));
     }
@@ -137,129 +128,116 @@ fn may(module: &[&str], to: &str) -> bool {
 fn is_above(module: &[&str], rest: &[String]) -> bool {
     let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     match (module[0], module.get(1).and_then(|own| layer(own))) {
-        ("schema", Some(own)) => rest
-            .first()
-            .and_then(|other| layer(other))
-            .is_some_and(|other| other < own),
+        ("schema", Some(own)) => {
+            let other = rest.first().and_then(|other| layer(other));
+            other.is_some_and(|other| other < own)
+        }
         _ => true,
     }
 }
 
-/// An imported path from the crate's root on, and its offset.
+/// An imported path from the crate's root on, and the offset of its last name.
 struct Path {
     at: usize,
     names: Vec<String>,
+    /// By `pub(crate) use`.
+    is_passed_on: bool,
 }
 
-/// Returns all paths of a module's text that begin with `crate::`, `super::`, or the name of one of
-/// its own modules.
-fn imports(text: &str, module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
+/// Returns all paths of a module that begin with `crate::`, `super::`, or the name of one of its
+/// own modules.
+fn imports(tokens: &[Token], module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some((start, word)) = next_word(text, at) {
-        at = start + word.len();
-        let begins = !text[..start].ends_with(':');
-        if !begins || !text[at..].starts_with("::") {
+    while at < tokens.len() {
+        let start = at;
+        at += 1;
+        if ends_with(&tokens[..start], &[":", ":"]) || !goes_on(tokens, start) {
             continue;
         }
-        let mut base: Vec<String> = Vec::new();
-        match word {
-            "crate" => at += 2,
+        let mut base: &[String] = &[];
+        match tokens[start].text {
+            "crate" => at = start + 3,
             "super" => {
-                let mut up = 1;
-                at += 2;
-                while text[at..].starts_with("super::") {
-                    at += "super::".len();
-                    up += 1;
-                }
-                base.extend_from_slice(&module[..module.len().saturating_sub(up)]);
-            }
-            name if is_module(name) => {
+                base = module;
                 at = start;
-                base.extend_from_slice(module);
+                while word(tokens, at) == Some("super") && goes_on(tokens, at) {
+                    base = base.split_last().map_or(base, |(_, above)| above);
+                    at += 3;
+                }
             }
+            name if is_module(name) => (base, at) = (module, start),
             _ => continue,
         }
-        paths(text, &mut at, &base, &mut found);
+        let before = found.len();
+        paths(tokens, &mut at, base, &mut found);
+        let is_passed_on = ends_with(&tokens[..start], &["pub", "(", "crate", ")", "use"]);
+        found[before..]
+            .iter_mut()
+            .for_each(|path| path.is_passed_on = is_passed_on);
     }
     found
 }
 
-/// Returns the next word at or behind an offset, with its offset.
-fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
-    let start = at + text[at..].find(is_word)?;
-    let end = text[start..]
-        .find(|c| !is_word(c))
-        .map_or(text.len(), |len| start + len);
-    Some((start, &text[start..end]))
+fn ends_with(tokens: &[Token], texts: &[&str]) -> bool {
+    let mut last = tokens.iter().rev().map(|token| token.text);
+    texts.iter().rev().all(|text| last.next() == Some(*text))
+}
+
+fn word<'a>(tokens: &[Token<'a>], at: usize) -> Option<&'a str> {
+    let text = tokens.get(at)?.text;
+    text.starts_with(is_word).then_some(text)
+}
+
+/// Returns whether `::` follows a token.
+fn goes_on(tokens: &[Token], at: usize) -> bool {
+    let next = tokens.get(at + 1..at + 3);
+    next.is_some_and(|next| next.iter().all(|token| token.text == ":"))
 }
 
 /// Adds the paths of a use tree: "a::{b, c::d}" is a::b and a::c::d. Moves `at` behind the tree.
-fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
+fn paths(tokens: &[Token], at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
     let mut names = prefix.to_vec();
-    loop {
-        *at += text[*at..].len() - text[*at..].trim_start().len();
-        let start = *at;
-        match text[start..].chars().next() {
-            Some(c) if is_word(c) => {
-                let (_, word) = next_word(text, start).expect("a word begins here");
-                names.push(word.into());
-                *at += word.len();
-                let rest = text[*at..].trim_start();
-                if !rest.starts_with("::") {
-                    found.push(Path { at: start, names });
-                    return;
-                }
-                *at = text.len() - rest.len() + 2;
-            }
-            Some('{') => {
-                *at += 1;
-                tree(text, at, &names, found);
-                return;
-            }
-            // "a::*", and the end of a list.
-            _ => {
-                if names.len() > prefix.len() {
-                    found.push(Path { at: start, names });
-                }
-                return;
-            }
+    while let Some(word) = word(tokens, *at) {
+        names.push(word.into());
+        if !goes_on(tokens, *at) {
+            break;
         }
+        *at += 3;
+    }
+    let Some(Token { at: offset, text }) = tokens.get(*at).copied() else {
+        return;
+    };
+    if text == "{" {
+        *at += 1;
+        tree(tokens, at, &names, found);
+    } else if names.len() > prefix.len() {
+        // A name, or "a::*".
+        found.push(Path {
+            at: offset,
+            names,
+            is_passed_on: false,
+        });
+        *at += 1;
     }
 }
 
 /// Adds the paths in braces, from behind the opening brace on.
-fn tree(text: &str, at: &mut usize, names: &[String], found: &mut Vec<Path>) {
+fn tree(tokens: &[Token], at: &mut usize, names: &[String], found: &mut Vec<Path>) {
     loop {
-        paths(text, at, names, found);
-        // A path may be followed by "as name" or "*".
-        match text[*at..].find(['{', '}', ',']) {
-            Some(len) if text[*at + len..].starts_with(',') => *at += len + 1,
-            Some(len) => {
-                *at += len + 1;
-                return;
-            }
-            None => return,
+        paths(tokens, at, names, found);
+        // A path may be followed by "as name".
+        while !matches!(
+            tokens.get(*at).map_or("}", |token| token.text),
+            "{" | "}" | ","
+        ) {
+            *at += 1;
+        }
+        *at += 1;
+        if tokens.get(*at - 1).is_none_or(|token| token.text != ",") {
+            return;
         }
     }
-}
-
-/// Returns the text without its comments, with all lines kept.
-fn without_comments(text: &str) -> String {
-    let mut left = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("//").into_iter().chain(rest.find("/*")).min() {
-        left.push_str(&rest[..start]);
-        let comment = &rest[start..];
-        let end = match comment.starts_with("//") {
-            true => comment.find('\n'),
-            false => comment.find("*/").map(|end| end + 2),
-        };
-        let (comment, behind) = comment.split_at(end.unwrap_or(comment.len()));
-        left.extend(comment.chars().filter(|c| *c == '\n'));
-        rest = behind;
-    }
-    left + rest
 }
 
 #[cfg(test)]
@@ -319,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_root_names_directories() {
-        let text = "use schema::Field;\nuse events::Event;\nkernel::sys::x();";
+        let text = "use schema::Field;\nuse events::Event;\nkernel::schema::x();";
         shows(
             "src/user_events.rs",
             text,
