@@ -19,7 +19,6 @@ mod worker;
 use crate::harness::{self, Ktap};
 use crate::kit::memory::Mapping;
 use crate::kit::{abi, group, module, os, random, swap, wait};
-use model::Implementation;
 use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -190,10 +189,6 @@ const WORDS: usize = 4;
 
 /// Runs workers at once, each directed by a process of its own. Returns the failures.
 pub fn run(options: &Options) -> Vec<String> {
-    let implementation = match options.against_c {
-        true => Implementation::C,
-        false => Implementation::Ours,
-    };
     if options.loud {
         println!("seed {:#x}", options.seed);
     }
@@ -220,9 +215,7 @@ pub fn run(options: &Options) -> Vec<String> {
                         progress.long(at + 8 * i).store(word, Ordering::Relaxed);
                     }
                 };
-                let direct = AssertUnwindSafe(|| {
-                    direct(options, number, implementation, emptied.clone(), tell)
-                });
+                let direct = AssertUnwindSafe(|| direct(options, number, emptied.clone(), tell));
                 let good = panic::catch_unwind(direct).unwrap_or(false);
                 os::exit_now(if good { 0 } else { 1 });
             }
@@ -293,17 +286,9 @@ pub fn run(options: &Options) -> Vec<String> {
 }
 
 /// Directs a worker. Returns whether all results were as predicted.
-fn direct(
-    options: &Options,
-    number: u32,
-    implementation: Implementation,
-    emptied: Rc<Emptied>,
-    each: impl FnMut(&Worker),
-) -> bool {
+fn direct(options: &Options, number: u32, emptied: Rc<Emptied>, each: impl FnMut(&Worker)) -> bool {
     os::own_group();
-    let mut worker = Worker::new(options.seed, number, implementation, emptied);
-    worker.rush = options.rush;
-    worker.groups = options.groups && !options.against_c;
+    let mut worker = Worker::new(options, number, emptied);
     let result = panic::catch_unwind(AssertUnwindSafe(|| worker.run(options.operations, each)));
     if result.is_err() {
         println!(

@@ -5,7 +5,6 @@
 
 use super::listings::{HeldListings, FILES_OF_A_GROUP};
 use super::Worker;
-use crate::fuzz::child::CHILDREN;
 use crate::fuzz::model::{Key, Line, Options, TraceInstance as Listener};
 use crate::fuzz::step::*;
 use crate::kit::errno::{Errno, Result};
@@ -302,10 +301,7 @@ impl Worker {
 
     /// Unregisters all bits of a group's events, in each process.
     fn unregister_all(&mut self, group: u8) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
+        for slot in self.slots() {
             let bits = self.ours.bits_in(slot, group);
             let mut steps = Vec::new();
             if !bits.is_empty() && self.ours.child(slot).files.iter().all(Option::is_none) {
@@ -325,10 +321,7 @@ impl Worker {
 
     /// Closes all files of a group, in each process.
     fn close_all(&mut self, group: u8) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
+        for slot in self.slots() {
             let files = 0..FILES as u8;
             let files = files.filter(|file| self.ours.group_of_file(slot, *file) == group);
             let steps: Vec<Step> = files

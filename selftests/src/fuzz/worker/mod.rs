@@ -8,14 +8,14 @@ mod listings;
 mod ops;
 mod records;
 
-use super::child::{order, Child, Pipes, CHILDREN, WORDS};
+use super::child::{address, line, order, Child, CHILDREN};
 use super::gen::Gen;
 use super::model::{Implementation, Model, Page, PERFS};
 use super::polls;
 use super::step::*;
+use super::Options;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::PAGE;
 use crate::kit::perf::Perf;
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -45,14 +45,8 @@ struct Process {
 
 impl Process {
     fn new(pid: i32) -> Process {
-        Process {
-            pid,
-            memory: Process::memory(pid),
-        }
-    }
-
-    fn memory(pid: i32) -> File {
-        File::open(format!("/proc/{pid}/mem")).expect("open a process's memory")
+        let memory = File::open(format!("/proc/{pid}/mem")).expect("open a process's memory");
+        Process { pid, memory }
     }
 }
 
@@ -74,7 +68,9 @@ pub struct Worker {
     ours: Model,
     /// Present if the C implementation runs.
     c: Option<Model>,
-    pipes: Vec<Pipes>,
+    /// The lines to the processes of all slots; and their other ends, so that none is closed.
+    lines: Vec<File>,
+    _ends: Vec<File>,
     processes: [Option<Process>; CHILDREN],
     instance: Option<TraceInstance>,
     perfs: [Option<Sampler>; PERFS],
@@ -95,25 +91,20 @@ pub struct Worker {
     /// The number of those for which this implementation and C differ.
     pub differences: u64,
     /// Mostly quick steps, in long rows.
-    pub rush: bool,
+    rush: bool,
     /// Include groups, which the C implementation lacks.
-    pub groups: bool,
+    groups: bool,
     listings: Vec<HeldListings>,
 }
 
 impl Worker {
     /// Starts the first process.
-    pub fn new(
-        seed: u64,
-        number: u32,
-        implementation: Implementation,
-        emptied: Rc<Emptied>,
-    ) -> Worker {
-        let pipes: Vec<_> = (0..CHILDREN).map(|_| Pipes::new()).collect();
+    pub fn new(options: &Options, number: u32, emptied: Rc<Emptied>) -> Worker {
+        let (lines, ends): (Vec<_>, Vec<_>) = (0..CHILDREN).map(|_| line()).unzip();
         let pid = match os::fork().expect("fork") {
             0 => {
                 os::forget_children();
-                let run = AssertUnwindSafe(|| Child::new(number, 0, &pipes).run());
+                let run = AssertUnwindSafe(|| Child::new(number, 0, &ends).run());
                 // Forked children return here, too.
                 let _ = panic::catch_unwind(run);
                 os::exit_now(1);
@@ -124,10 +115,11 @@ impl Worker {
         processes[0] = Some(Process::new(pid));
         Worker {
             number,
-            random: Random::new(seed ^ (u64::from(number) << 48)),
+            random: Random::new(options.seed ^ (u64::from(number) << 48)),
             ours: Model::new(Implementation::Ours, pid),
-            c: (implementation == Implementation::C).then(|| Model::new(Implementation::C, pid)),
-            pipes,
+            c: (options.against_c).then(|| Model::new(Implementation::C, pid)),
+            lines,
+            _ends: ends,
             processes,
             instance: Some(new_instance(number)),
             perfs: [const { None }; PERFS],
@@ -140,8 +132,8 @@ impl Worker {
             past: VecDeque::new(),
             done: 0,
             differences: 0,
-            rush: false,
-            groups: false,
+            rush: options.rush,
+            groups: options.groups && !options.against_c,
             listings: Vec::new(),
         }
     }
@@ -240,11 +232,19 @@ impl Worker {
         assert!(got == want, "{what}: predicted {want:?}, got {got:?}");
     }
 
+    /// The slots with a process.
+    fn slots(&self) -> Vec<usize> {
+        let is_alive = |slot: &usize| self.processes[*slot].is_some();
+        (0..CHILDREN).filter(is_alive).collect()
+    }
+
     fn slot(&mut self) -> usize {
-        let alive: Vec<usize> = (0..CHILDREN)
-            .filter(|slot| self.processes[*slot].is_some())
-            .collect();
-        self.random.one(&alive).expect("the first one is")
+        let slots = self.slots();
+        self.random.one(&slots).expect("the first one is")
+    }
+
+    fn process(&self, slot: usize) -> &Process {
+        self.processes[slot].as_ref().expect("a process")
     }
 
     /// Makes a process do some steps in a row.
@@ -290,17 +290,11 @@ impl Worker {
 
     /// Makes a process do these steps, and compares the results.
     fn take(&mut self, slot: usize, steps: &[(Step, Result<i64>)]) {
-        let count = u8::try_from(steps.len()).expect("no more steps than can be told");
-        let mut bytes = vec![order::STEPS, count];
-        bytes.extend(steps.iter().flat_map(|(step, _)| step.bytes()));
         let over = self.emptied.over();
-        self.order(slot, &bytes);
-        let mut answers = vec![0; 8 * steps.len()];
-        self.hear(slot, &mut answers);
+        let answers = self.results(slot, steps.iter().map(|(step, _)| step));
         // C checks a record only when storing it, and stores none while buffers are being emptied.
         let may_be_unseen = self.c.is_some() && self.emptied.begun() > over;
-        for ((step, want), answer) in steps.iter().zip(answers.chunks(8)) {
-            let answer = i64::from_ne_bytes(answer.try_into().expect("8 bytes"));
+        for ((step, want), answer) in steps.iter().zip(answers) {
             let got = match answer {
                 ..0 => Err(Errno(-answer as i32)),
                 _ => Ok(answer),
@@ -322,57 +316,66 @@ impl Worker {
         self.look(slot);
     }
 
+    /// Makes a process do these steps. Returns their results, errnos as negative numbers.
+    fn results<'a>(&self, slot: usize, steps: impl Iterator<Item = &'a Step>) -> Vec<i64> {
+        let bytes: Vec<u8> = steps.flat_map(Step::bytes).collect();
+        let count = bytes.len() / Step::SIZE;
+        let told = u8::try_from(count).expect("no more steps than can be told");
+        self.ask(slot, &[&[order::STEPS, told], &bytes[..]].concat(), count)
+    }
+
     fn order(&self, slot: usize, bytes: &[u8]) {
-        let mut to = &self.pipes[slot].orders.1;
+        let mut to = &self.lines[slot];
         to.write_all(bytes).expect("order");
     }
 
-    /// Reads the answer of a process.
-    fn hear(&self, slot: usize, bytes: &mut [u8]) {
-        let mut from = &self.pipes[slot].answers.0;
-        let pid = self.processes[slot].as_ref().expect("a process").pid;
+    /// Gives an order to a process, and reads its answers.
+    fn ask(&self, slot: usize, order: &[u8], answers: usize) -> Vec<i64> {
+        self.order(slot, order);
+        let mut from = &self.lines[slot];
         while !os::is_readable(from, Duration::from_secs(1)) {
-            let ended = os::wait_for_end(pid, Duration::ZERO);
+            let ended = os::wait_for_end(self.process(slot).pid, Duration::ZERO);
             assert!(ended == Ok(false), "process {slot} has died: {ended:?}");
         }
-        from.read_exact(bytes).expect("an answer");
+        let mut bytes = vec![[0; 8]; answers];
+        let read = from.read_exact(bytes.as_flattened_mut());
+        read.expect("an answer");
+        bytes.into_iter().map(i64::from_ne_bytes).collect()
     }
 
     /// Checks the memory of a process, for a while, as pages may have to be faulted in.
     #[track_caller]
-    fn look(&mut self, slot: usize) {
-        let Some(process) = &self.processes[slot] else {
-            return;
-        };
+    fn look(&self, slot: usize) {
         let child = self.model().child(slot);
-        let mut wrong = None;
-        let right = wait::eventually(|| {
-            let mut bytes = vec![0; PLACES * 4];
-            let (first, second) = bytes.split_at_mut(PLACES * 2);
-            let read = process.memory.read_exact_at(first, WORDS);
-            read.expect("the memory of a process");
-            if child.page != Page::Unmapped {
-                let read = process.memory.read_exact_at(second, WORDS + PAGE as u64);
+        let mapped = match child.page {
+            Page::Unmapped => PLACES / 2,
+            _ => PLACES,
+        };
+        let mut wrong = String::new();
+        wait::eventually(|| {
+            let mut words = [[0; 4]; PLACES];
+            for place in (0..mapped).step_by(PLACES / 2) {
+                let page = words[place..][..PLACES / 2].as_flattened_mut();
+                let memory = &self.process(slot).memory;
+                let read = memory.read_exact_at(page, address(place as u8));
                 read.expect("the memory of a process");
             }
-            wrong = bytes.chunks(4).enumerate().find_map(|(place, word)| {
-                let is = u32::from_ne_bytes(word.try_into().expect("4 bytes"));
-                let mapped = place < PLACES / 2 || child.page != Page::Unmapped;
-                let differs = (is ^ child.words[place]) & !child.unknown[place];
-                (mapped && differs != 0).then_some((place, is, child.words[place], differs))
-            });
-            wrong.is_none()
+            wrong.clear();
+            for (place, word) in words.into_iter().enumerate().take(mapped) {
+                let (is, want) = (u32::from_ne_bytes(word), child.words[place]);
+                let differs = (is ^ want) & !child.unknown[place];
+                if differs != 0 {
+                    wrong +=
+                        &format!(" word {place} is {is:#x}, not {want:#x}: bits {differs:#x};");
+                }
+            }
+            wrong.is_empty()
         });
-        if !right {
-            let (place, is, want, differs) = wrong.expect("a wrong word");
-            panic!("process {slot}: word {place} is {is:#x}, not {want:#x}: bits {differs:#x}");
-        }
+        assert!(wrong.is_empty(), "process {slot}:{wrong}");
     }
 
-    fn look_at_all(&mut self) {
-        for slot in 0..CHILDREN {
-            self.look(slot);
-        }
+    fn look_at_all(&self) {
+        self.slots().into_iter().for_each(|slot| self.look(slot));
     }
 
     /// [`Model::unsettled`] of all models.
@@ -417,13 +420,9 @@ impl Worker {
     }
 }
 
-fn instance_name(worker: u32) -> String {
-    format!("{}fuzz{worker}", tracefs::PREFIX)
-}
-
 /// Makes a worker's instance. Its clock counts records, so that their order is known across CPUs.
 fn new_instance(worker: u32) -> TraceInstance {
-    let instance = TraceInstance::instance(&instance_name(worker));
+    let instance = TraceInstance::instance(&format!("{}fuzz{worker}", tracefs::PREFIX));
     instance.control("trace_clock", "counter");
     instance
 }

@@ -125,26 +125,17 @@ impl Worker {
     /// Swaps out the pages of all processes, if there is swap, and drops caches at times, so that
     /// the next bits to change are not in memory.
     fn page_out(&mut self) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
+        for slot in self.slots() {
             let pages = match self.model().child(slot).page {
                 Page::Unmapped => 1,
                 _ => 2,
             };
-            let mut bytes = vec![order::STEPS, pages];
-            for value in 0..pages {
-                let step = Step {
-                    value,
-                    ..Step::new(Call::PageOut)
-                };
-                bytes.extend(step.bytes());
-            }
-            self.order(slot, &bytes);
-            let mut answers = vec![0; 8 * usize::from(pages)];
-            self.hear(slot, &mut answers);
-            self.compare("paging out", answers.iter().any(|byte| *byte != 0), false);
+            let steps = [0, 1].map(|value| Step {
+                value,
+                ..Step::new(Call::PageOut)
+            });
+            let results = self.results(slot, steps.iter().take(pages));
+            self.compare("paging out", results, vec![0; pages]);
         }
         if self.random.thousandths(100) {
             machine::drop_caches();
@@ -194,7 +185,7 @@ impl Worker {
         let slot = self.slot();
         let directory = self.directory(key);
         self.know_id(key, &directory);
-        let pid = self.processes[slot].as_ref().expect("a process").pid;
+        let pid = self.process(slot).pid;
         let id = tracefs::event_id(&directory);
         let sample = large::sample(&mut self.random);
         self.perfs[perf] = Some(Sampler {
@@ -302,13 +293,10 @@ impl Worker {
             return;
         };
         let slot = self.slot();
-        self.order(slot, &[order::FORK, new as u8]);
-        let mut pid = [0; 8];
-        self.hear(slot, &mut pid);
-        let pid = i64::from_ne_bytes(pid);
-        assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
-        self.processes[new] = Some(Process::new(pid as i32));
-        self.predict(|model| model.fork(slot, new, pid as i32));
+        let pid = self.ask(slot, &[order::FORK, new as u8], 1)[0] as i32;
+        assert!(pid > 0, "fork: {:?}", Errno(-pid));
+        self.processes[new] = Some(Process::new(pid));
+        self.predict(|model| model.fork(slot, new, pid));
         self.tell_op(|| format!("{slot} forks {new}"));
     }
 
@@ -318,10 +306,9 @@ impl Worker {
             // The process may lack permission to read the program.
             return;
         }
-        self.order(slot, &[order::EXEC, 0]);
-        self.hear(slot, &mut [0; 8]);
-        let process = self.processes[slot].as_mut().expect("a process");
-        process.memory = Process::memory(process.pid);
+        self.ask(slot, &[order::EXEC, 0], 1);
+        // Its memory is another one.
+        self.processes[slot] = Some(Process::new(self.process(slot).pid));
         self.predict(|model| model.exec(slot));
         self.tell_op(|| format!("{slot} executes a program"));
     }
