@@ -35,7 +35,7 @@ pub const CHILD_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
                  [--operations NUMBER] [--workers NUMBER | --worker NUMBER] [--rush]
-                 [--without-groups] [--some]
+                 [--some]
 
   --seed NUMBER        the seed of the steps; the time of day, if not given
   --operations NUMBER  how many steps each worker takes (20000)
@@ -43,11 +43,9 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
   --worker NUMBER      this one alone
   --rush               mostly steps that are quick and make no event, in long rows:
                        many more of them
-  --without-groups     the steps that --against-c takes: none has to do with groups
   --some               the seeds that are kept, and a new one, twice as long
   --against-c          the running kernel has the C implementation, which has no
-                       groups: take the other steps, expect what it is known to do, and count the
-                       differences";
+                       groups: take the other steps, and expect what it is known to do";
 
 /// The parameters of a run.
 #[derive(Clone)]
@@ -59,8 +57,6 @@ pub struct Options {
     pub against_c: bool,
     /// Mostly quick steps.
     pub rush: bool,
-    /// Include steps with groups.
-    pub groups: bool,
     /// Run the listed seeds and a new one.
     pub some: bool,
     /// Print progress.
@@ -76,7 +72,6 @@ impl Options {
             workers: 0..2,
             against_c: false,
             rush: false,
-            groups: true,
             some: false,
             loud: true,
         }
@@ -108,7 +103,6 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--against-c" => options.against_c = true,
             "--rush" => options.rush = true,
-            "--without-groups" => options.groups = false,
             "--some" => options.some = true,
             _ => return Err(format!("no option {word}")),
         }
@@ -185,7 +179,7 @@ fn runs(options: Options) -> Vec<Options> {
 }
 
 /// The number of words in which a worker reports its progress.
-const WORDS: usize = 4;
+const WORDS: usize = 3;
 
 /// Runs workers at once, each directed by a process of its own. Returns the failures.
 pub fn run(options: &Options) -> Vec<String> {
@@ -195,8 +189,7 @@ pub fn run(options: &Options) -> Vec<String> {
     if !os::HAS_CALLS_OF_32_BITS {
         println!("  # left out: calls of 32-bit programs, which a 64-bit one cannot make here");
     }
-    // For each worker: steps, differences between this implementation and C, compared records, and
-    // those of them whose presence was unsure.
+    // For each worker: steps, compared records, and those of them whose presence was unsure.
     let emptied = Rc::new(Emptied::new());
     let progress = Mapping::shared(1);
     let mut running = Vec::new();
@@ -205,12 +198,7 @@ pub fn run(options: &Options) -> Vec<String> {
         match os::fork().expect("fork") {
             0 => {
                 let tell = |worker: &Worker| {
-                    let words = [
-                        worker.done,
-                        worker.differences,
-                        worker.compared,
-                        worker.unsure,
-                    ];
+                    let words = [worker.done, worker.compared, worker.unsure];
                     for (i, word) in words.into_iter().enumerate() {
                         progress.long(at + 8 * i).store(word, Ordering::Relaxed);
                     }
@@ -262,10 +250,7 @@ pub fn run(options: &Options) -> Vec<String> {
         let of = |at: usize| progress.long(at + 8 * word).load(Ordering::Relaxed);
         workers.iter().map(|(_, _, at)| of(*at)).sum()
     };
-    if options.against_c && options.loud {
-        println!("  {} steps differ from ours, each as predicted", sum(1));
-    }
-    let (compared, unsure) = (sum(2), sum(3));
+    let (compared, unsure) = (sum(1), sum(2));
     let steps = options.operations * workers.len() as u64;
     if options.loud {
         println!(

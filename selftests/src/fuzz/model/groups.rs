@@ -164,24 +164,12 @@ impl Model {
         Ok(())
     }
 
-    /// Looks up a group's data file for a process.
-    fn find(&self, slot: usize, step: &Step) -> Result<u32> {
+    /// Looks up the data file of a group for a process. Returns the group's serial.
+    pub(super) fn look_up(&self, slot: usize, group: u8) -> Result<u32> {
         // Other users cannot search the directory.
         check(self.child(slot).is_root, Errno::EACCES)?;
-        let group = self.group(step.name).ok_or(Errno::ENOENT)?;
+        let group = self.group(group).ok_or(Errno::ENOENT)?;
         Ok(group.serial)
-    }
-
-    pub(super) fn open_in(&mut self, slot: usize, step: &Step) -> Result<()> {
-        self.find(slot, step)?;
-        self.open_file(slot, step, step.name);
-        Ok(())
-    }
-
-    pub(super) fn hold(&mut self, slot: usize, step: &Step) -> Result<()> {
-        let serial = self.find(slot, step)?;
-        self.child_mut(slot).held = Some((step.name, serial));
-        Ok(())
     }
 
     pub(super) fn open_held(&mut self, slot: usize, step: &Step) -> Result<()> {

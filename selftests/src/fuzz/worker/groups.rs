@@ -62,7 +62,7 @@ impl Worker {
     /// The number of a group, mostly one that exists, or that does not.
     fn group_number(&mut self, exists: bool) -> u8 {
         let any = 1 + self.random.byte_below(GROUPS as u8);
-        let there = |number: &u8| self.ours.group(*number).is_some() == exists;
+        let there = |number: &u8| self.model.group(*number).is_some() == exists;
         let wanted: Vec<u8> = (1..=GROUPS as u8).filter(there).collect();
         match self.random.thousandths(250) {
             true => any,
@@ -215,7 +215,7 @@ impl Worker {
             if failure.is_some() {
                 continue;
             }
-            match self.predict(|model| model.group_line(*about)) {
+            match self.model.group_line(*about) {
                 Ok(()) => {
                     want = text.len();
                     if matches!(about, Line::Remove(_)) {
@@ -255,7 +255,7 @@ impl Worker {
     /// Ends some uses of a group, mostly all, and removes the group.
     fn remove_group(&mut self) {
         let number = self.group_number(true);
-        if self.ours.group(number).is_some() {
+        if self.model.group(number).is_some() {
             for end in [
                 Worker::detach_all,
                 Worker::unregister_all,
@@ -273,7 +273,7 @@ impl Worker {
     /// Detaches all listeners from the events of a group.
     fn detach_all(&mut self, group: u8) {
         loop {
-            let mut events = self.ours.events.iter();
+            let mut events = self.model.events.iter();
             let found = events.find_map(|event| {
                 let listener = event.tracers.first().copied();
                 let listener = listener.filter(|_| event.key.group == group);
@@ -302,12 +302,12 @@ impl Worker {
     /// Unregisters all bits of a group's events, in each process.
     fn unregister_all(&mut self, group: u8) {
         for slot in self.slots() {
-            let bits = self.ours.bits_in(slot, group);
+            let bits = self.model.bits_in(slot, group);
             let mut steps = Vec::new();
-            if !bits.is_empty() && self.ours.child(slot).files.iter().all(Option::is_none) {
+            if !bits.is_empty() && self.model.child(slot).files.iter().all(Option::is_none) {
                 steps.push(Step::new(Call::Open));
             }
-            let files = &self.ours.child(slot).files;
+            let files = &self.model.child(slot).files;
             let file = files.iter().position(Option::is_some).unwrap_or(0);
             steps.extend(bits.into_iter().map(|(place, bit)| Step {
                 file: file as u8,
@@ -323,7 +323,7 @@ impl Worker {
     fn close_all(&mut self, group: u8) {
         for slot in self.slots() {
             let files = 0..FILES as u8;
-            let files = files.filter(|file| self.ours.group_of_file(slot, *file) == group);
+            let files = files.filter(|file| self.model.group_of_file(slot, *file) == group);
             let steps: Vec<Step> = files
                 .map(|file| Step {
                     file,
@@ -336,7 +336,7 @@ impl Worker {
 
     fn predict_and_take(&mut self, slot: usize, steps: &[Step]) {
         for steps in steps.chunks(u8::MAX.into()) {
-            let predicted = |step: &Step| (*step, self.predict(|model| model.step(slot, step)));
+            let predicted = |step: &Step| (*step, self.model.step(slot, step));
             let steps: Vec<(Step, Result<i64>)> = steps.iter().map(predicted).collect();
             self.take(slot, &steps);
         }
@@ -350,7 +350,7 @@ impl Worker {
         let mode = *self.random.one_of(&modes);
         let path = file_of(self.number, number, FILES_OF_A_GROUP[file]);
         let got = fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(Errno::from);
-        let want = self.predict(|model| model.change_mode(number, file, mode));
+        let want = self.model.change_mode(number, file, mode);
         self.tell_op(|| format!("mode {mode:o} of {path} -> {got:?}"));
         self.compare("change of a mode", got, want);
     }
@@ -359,7 +359,7 @@ impl Worker {
     fn listing(&mut self) {
         if self.listings.len() < LISTINGS && self.random.thousandths(400) {
             let number = self.group_number(true);
-            let serial = self.ours.group(number).map(|group| group.serial);
+            let serial = self.model.group(number).map(|group| group.serial);
             let opened = HeldListings::open(self.number, number, serial.unwrap_or(0));
             let got = opened.as_ref().map(drop).map_err(|errno| *errno);
             self.tell_op(|| format!("open the listings of group {number} -> {got:?}"));

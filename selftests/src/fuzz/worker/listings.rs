@@ -47,14 +47,14 @@ impl Worker {
 
         // C's listings are unordered.
         let ordered = |mut lines: Vec<String>| {
-            if self.c.is_some() {
+            if self.model.is_c {
                 lines.sort();
             }
             lines
         };
 
         let want = self.status_of(FIRST_GROUP);
-        let events = self.model().events.iter().map(|event| event.key);
+        let events = self.model.events.iter().map(|event| event.key);
         let want_lines = events.map(|key| {
             let name = self.line_name(key.group, key.name);
             description(&name, key.fields, false)
@@ -95,7 +95,7 @@ impl Worker {
 
     /// The expected lines of a group's status file, without the ids of formats.
     fn status_of(&self, group: u8) -> Vec<String> {
-        let events = self.model().events.iter();
+        let events = self.model.events.iter();
         let events = events.filter(|event| event.key.group == group);
         let line = |event: &Event| {
             let name = name_of(self.number, event.key.name);
@@ -116,7 +116,7 @@ impl Worker {
 
     /// Compares the list of groups, and each group's listings and modes.
     fn list_groups(&self) {
-        let groups = &self.model().groups;
+        let groups = &self.model.groups;
         let mut want: Vec<String> = groups.iter().map(|group| self.line_of(group)).collect();
         // By name, as the rest of a line starts with a character lower than those of names.
         want.sort();
@@ -141,7 +141,7 @@ impl Worker {
                 Ok(metadata) => Ok(metadata.permissions().mode() & 0o7777),
                 Err(error) => Err(Errno::from(error)),
             };
-            let Some(group) = self.model().group(number) else {
+            let Some(group) = self.model.group(number) else {
                 for path in &paths {
                     self.compare(path, mode(path), Err(Errno::ENOENT));
                 }
@@ -172,7 +172,7 @@ impl Worker {
             ""
         };
         let events = group.limits.events;
-        let usage = self.model().usage(group.number);
+        let usage = self.model.usage(group.number);
         let Usage {
             events: count,
             used_events,
@@ -219,7 +219,7 @@ impl Worker {
             read_from(file, "a listing that is kept").0
         });
         let [status, profile] = texts;
-        let now = self.model().group(group);
+        let now = self.model.group(group);
         match now.is_some_and(|group| group.serial == *serial) {
             true => self.compare_listings(group, &status, &profile),
             false => {

@@ -10,7 +10,7 @@ mod records;
 
 use super::child::{address, line, order, Child, CHILDREN};
 use super::gen::Gen;
-use super::model::{Implementation, Model, Page, PERFS};
+use super::model::{Model, Page, PERFS};
 use super::polls;
 use super::step::*;
 use super::Options;
@@ -22,7 +22,7 @@ use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, ring, wait};
 use listings::HeldListings;
 pub use records::Emptied;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -65,9 +65,7 @@ enum Told {
 pub struct Worker {
     number: u32,
     random: Random,
-    ours: Model,
-    /// Present if the C implementation runs.
-    c: Option<Model>,
+    model: Model,
     /// The lines to the processes of all slots; and their other ends, so that none is closed.
     lines: Vec<File>,
     _ends: Vec<File>,
@@ -88,8 +86,6 @@ pub struct Worker {
     past: VecDeque<Told>,
     /// The number of steps and ops.
     pub done: u64,
-    /// The number of those for which this implementation and C differ.
-    pub differences: u64,
     /// Mostly quick steps, in long rows.
     rush: bool,
     /// Include groups, which the C implementation lacks.
@@ -116,8 +112,7 @@ impl Worker {
         Worker {
             number,
             random: Random::new(options.seed ^ (u64::from(number) << 48)),
-            ours: Model::new(Implementation::Ours, pid),
-            c: (options.against_c).then(|| Model::new(Implementation::C, pid)),
+            model: Model::new(options.against_c, pid),
             lines,
             _ends: ends,
             processes,
@@ -131,9 +126,8 @@ impl Worker {
             writes: 0,
             past: VecDeque::new(),
             done: 0,
-            differences: 0,
             rush: options.rush,
-            groups: options.groups && !options.against_c,
+            groups: !options.against_c,
             listings: Vec::new(),
         }
     }
@@ -146,7 +140,7 @@ impl Worker {
                 true => self.op(),
                 false => self.burst(),
             }
-            if self.model().recorded.len() > records::MAX_KEPT {
+            if self.model.recorded.len() > records::MAX_KEPT {
                 self.records();
             }
             each(self);
@@ -202,30 +196,6 @@ impl Worker {
         self.tell(Told::Op(op()));
     }
 
-    /// The model of the running implementation.
-    fn model(&self) -> &Model {
-        self.c.as_ref().unwrap_or(&self.ours)
-    }
-
-    fn models(&mut self) -> impl Iterator<Item = &mut Model> {
-        [Some(&mut self.ours), self.c.as_mut()]
-            .into_iter()
-            .flatten()
-    }
-
-    /// Predicts a result, and counts differences between this implementation and C.
-    fn predict<T: PartialEq>(&mut self, predict: impl Fn(&mut Model) -> T) -> T {
-        let ours = predict(&mut self.ours);
-        match &mut self.c {
-            Some(c) => {
-                let theirs = predict(c);
-                self.differences += u64::from(ours != theirs);
-                theirs
-            }
-            None => ours,
-        }
-    }
-
     /// Panics unless the result is as predicted.
     #[track_caller]
     fn compare<T: PartialEq + Debug>(&self, what: &str, got: T, want: T) {
@@ -256,16 +226,15 @@ impl Worker {
         while steps.len() < length {
             let mut gen = Gen {
                 random: &mut self.random,
-                ours: &self.ours,
-                c: self.c.as_ref(),
+                model: &self.model,
                 slot,
                 rush: self.rush,
                 groups: self.groups,
             };
             let mut step = gen.step();
             if matches!(step.call, Call::Register | Call::Delete) {
-                let group = self.ours.group_of_file(slot, step.file);
-                if !steps.is_empty() && !self.unsettled(group, step.name).is_empty() {
+                let group = self.model.group_of_file(slot, step.file);
+                if !steps.is_empty() && !self.model.unsettled(group, step.name).is_empty() {
                     break;
                 }
                 self.settle(group, step.name);
@@ -274,7 +243,7 @@ impl Worker {
                 self.writes += 1;
                 step.serial = self.writes;
             }
-            let want = self.predict(|model| model.step(slot, &step));
+            let want = self.model.step(slot, &step);
             if step.call == Call::Delete && want != Err(Errno::EBUSY) {
                 step.flags |= flag::PATIENT;
             }
@@ -283,7 +252,7 @@ impl Worker {
             }
             steps.push((step, want));
         }
-        let recorded = self.model().recorded.len();
+        let recorded = self.model.recorded.len();
         self.over_before.resize(recorded, over);
         self.take(slot, &steps);
     }
@@ -293,7 +262,7 @@ impl Worker {
         let over = self.emptied.over();
         let answers = self.results(slot, steps.iter().map(|(step, _)| step));
         // C checks a record only when storing it, and stores none while buffers are being emptied.
-        let may_be_unseen = self.c.is_some() && self.emptied.begun() > over;
+        let may_be_unseen = self.model.is_c && self.emptied.begun() > over;
         for ((step, want), answer) in steps.iter().zip(answers) {
             let got = match answer {
                 ..0 => Err(Errno(-answer as i32)),
@@ -346,7 +315,7 @@ impl Worker {
     /// Checks the memory of a process, for a while, as pages may have to be faulted in.
     #[track_caller]
     fn look(&self, slot: usize) {
-        let child = self.model().child(slot);
+        let child = self.model.child(slot);
         let mapped = match child.page {
             Page::Unmapped => PLACES / 2,
             _ => PLACES,
@@ -378,16 +347,9 @@ impl Worker {
         self.slots().into_iter().for_each(|slot| self.look(slot));
     }
 
-    /// [`Model::unsettled`] of all models.
-    fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
-        let models = [Some(&self.ours), self.c.as_ref()].into_iter().flatten();
-        let names = models.map(|model| model.unsettled(group, name));
-        names.flatten().collect()
-    }
-
     /// Waits until no removal is pending that matters to a step with this name.
     fn settle(&mut self, group: u8, name: u8) {
-        for name in self.unsettled(group, name) {
+        for name in self.model.unsettled(group, name) {
             self.wait_gone(group, name);
         }
     }
@@ -396,7 +358,7 @@ impl Worker {
     fn wait_gone(&mut self, group: u8, name: u8) {
         let text = name_of(self.number, name);
         let system = system_of(self.number, group);
-        let events = self.model().events.iter();
+        let events = self.model.events.iter();
         let alive = events.filter(|event| event.key.is_called(group, name));
         let alive = alive.count();
         let count = || match usize::from(name) < FIRST_MULTI {
@@ -406,9 +368,7 @@ impl Worker {
         wait::until(&format!("{text} to have {alive} events"), || {
             count() == alive
         });
-        for model in self.models() {
-            model.going.retain(|key| !key.is_called(group, name));
-        }
+        self.model.going.retain(|key| !key.is_called(group, name));
     }
 
     fn wait_all_gone(&mut self) {
