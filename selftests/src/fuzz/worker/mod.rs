@@ -63,7 +63,7 @@ enum Told {
 }
 
 pub struct Worker {
-    number: u32,
+    pub number: u32,
     random: Random,
     model: Model,
     /// The lines to the processes of all slots; and their other ends, so that none is closed.
@@ -133,8 +133,8 @@ impl Worker {
     }
 
     /// Runs until `operations` steps and ops are done; panics if a result is not as predicted.
-    /// Calls `each` after some of them.
-    pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Worker)) {
+    /// Tells the number of those so far.
+    pub fn run(&mut self, operations: u64, tell: impl Fn(u64)) {
         while self.done < operations {
             match self.random.thousandths(if self.rush { 80 } else { 350 }) {
                 true => self.op(),
@@ -143,7 +143,7 @@ impl Worker {
             if self.model.recorded.len() > records::MAX_KEPT {
                 self.records();
             }
-            each(self);
+            tell(self.done);
         }
         self.records();
         for perf in 0..PERFS {
@@ -151,7 +151,6 @@ impl Worker {
         }
         self.list();
         self.look_at_all();
-        each(self);
     }
 
     /// Ends everything, even after a failure.
