@@ -346,15 +346,11 @@ impl<'a> Child<'a> {
         }
         text.push(0);
         self.arguments.put(NAME, &text);
-        let mut result = self.ioctl(step, DIAG_IOCSDEL, argument);
-        if step.has(flag::PATIENT) {
-            wait::eventually(|| {
-                if result == Err(Errno::EBUSY) {
-                    result = self.ioctl(step, DIAG_IOCSDEL, argument);
-                }
-                result != Err(Errno::EBUSY)
-            });
-        }
+        let mut result = Ok(0);
+        wait::eventually(|| {
+            result = self.ioctl(step, DIAG_IOCSDEL, argument);
+            result != Err(Errno::EBUSY) || !step.has(flag::PATIENT)
+        });
         result.map(i64::from)
     }
 

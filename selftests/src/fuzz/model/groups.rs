@@ -192,13 +192,8 @@ impl Model {
 
     /// Returns whether a group has reached its limit. No worker fills the first group.
     pub(super) fn is_full(&self, group: u8) -> bool {
-        let limit = self.group(group).map(|group| group.limits.events as usize);
-        limit.is_some_and(|limit| {
-            let count = self
-                .events
-                .iter()
-                .filter(|event| event.key.group == group)
-                .count();
+        self.group(group).is_some_and(|its| {
+            let (count, limit) = (self.usage(group).events, its.limits.events as usize);
             assert!(count <= limit, "too many events in group {group}");
             count == limit
         })

@@ -51,7 +51,7 @@ impl Model {
         if was != is {
             let open = self.open.values_mut();
             for file in open.filter(|file| file.indices.contains(&number)) {
-                file.polls.change();
+                file.has_changed = true;
             }
             for child in self.children.iter_mut().flatten() {
                 let bits = child.bits.iter().filter(|(_, event)| **event == number);

@@ -2,8 +2,7 @@
 
 //! The state: events, open files, processes and their memory.
 
-use super::super::polls::Polls;
-use super::super::step::{FILES, PLACES};
+use crate::fuzz::step::{FILES, PLACES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The identity of an event.
@@ -67,14 +66,14 @@ pub struct PerfEvent {
     pub(super) records: Vec<Record>,
 }
 
-#[derive(Clone, Default)]
 pub(super) struct OpenFile {
     /// The number of its group.
     pub group: u8,
     pub mode: u8,
     /// The numbers of the events by index.
     pub indices: Vec<u32>,
-    pub polls: Polls,
+    /// One of its events has changed since the last poll.
+    pub has_changed: bool,
 }
 
 /// The state of a process's second page.

@@ -6,11 +6,12 @@ use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::large;
 use crate::fuzz::payload::payload;
-use crate::fuzz::polls::Polls;
+use crate::fuzz::polls;
 use crate::fuzz::step::*;
 use crate::kit::abi::NO_INDEX;
 use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeSet;
+use std::mem;
 
 impl Model {
     /// The result of a step of the process in `slot`.
@@ -56,7 +57,8 @@ impl Model {
             Call::Poll => {
                 let file = self.file(slot, step)?;
                 let open = self.open.get_mut(&file).expect("an open file");
-                return Ok(open.polls.take(!open.indices.is_empty()));
+                let has_changed = mem::take(&mut open.has_changed);
+                return Ok(polls::predicted(has_changed, !open.indices.is_empty()));
             }
             Call::Protect => self.child_mut(slot).page = Page::ReadOnly,
             Call::Unprotect => self.child_mut(slot).page = Page::Writable,
@@ -82,7 +84,7 @@ impl Model {
             group,
             mode: step.value,
             indices: Vec::new(),
-            polls: Polls::default(),
+            has_changed: false,
         };
         self.open.insert(number, file);
         self.child_mut(slot).files[usize::from(step.file)] = Some(number);

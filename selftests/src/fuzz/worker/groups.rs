@@ -16,29 +16,41 @@ use std::os::unix::fs::PermissionsExt;
 /// The maximum length of a line, in bytes.
 const MAX_LINE: usize = 255;
 
-/// Suffixes that make a worker's name invalid for a group.
-const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
-
-/// Invalid options of a new group.
-const WRONG_OPTIONS: [&str; 17] = [
-    "events",
-    "events=",
-    "events=0",
-    "events=-1",
-    "events=32769",
-    "events=4294967297",
-    "events=1x",
-    "events = 1",
-    "EVENTS=1",
-    "events=2 events=2",
-    "bytes_per_second=",
-    "bytes_per_second=4294967296",
-    "bytes_per_second=1 events=1 bytes_per_second=1",
-    "bytes=1",
-    "names=",
-    "names=any names=any",
-    "r",
+/// Lines that are refused, where `{}` is the name of a group.
+const WRONG_LINES: [&str; 28] = [
+    "{}",
+    "g{}",
+    "G:{}",
+    "g: {}",
+    "!g:{}",
+    "g:",
+    "-:",
+    "-",
+    "-:{} {}",
+    "-:{} events=1",
+    "g:multi",
+    "g:{}_multi",
+    "-:{}_multi",
+    "g:{}-r",
+    "g:{}/r",
+    "g:{}:",
+    "g:{}\u{e9}",
+    "-:{}\0",
+    // 33 bytes.
+    "g:_________________________________",
+    "g:{} events=",
+    "g:{} events=0",
+    "g:{} events=32769",
+    "g:{} events=4294967297",
+    "g:{} EVENTS=1",
+    "g:{} events=2 events=2",
+    "g:{} bytes_per_second=4294967296",
+    "g:{} names=",
+    "g:{} r",
 ];
+
+/// Lines without an effect.
+const COMMENTS: [&str; 4] = ["", "  ", "#", "# g:{}"];
 
 /// More than a worker makes, and few enough that the groups of several workers stay within the
 /// limit of all.
@@ -75,59 +87,33 @@ impl Worker {
         let count = self.random.weighted(&[(6, 1), (2, 2), (1, 4)]);
         let mut lines: Vec<(String, Line)> = (0..count).map(|_| self.line()).collect();
         let (last, _) = lines.last_mut().expect("one line at least");
-        if !last.is_empty() && self.random.thousandths(200) {
-            // The end of the text ends the line, too.
-            self.write_lines(&lines, "");
-        } else {
-            self.write_lines(&lines, "\n");
-        }
+        // The end of the text ends the line, too.
+        let end = match !last.is_empty() && self.random.thousandths(200) {
+            true => "",
+            false => "\n",
+        };
+        self.write_lines(&lines, end);
     }
 
     /// Chooses a line for `user_events_groups`, with its meaning.
     fn line(&mut self) -> (String, Line) {
         let kind = self.random.weighted(&[
-            (30, Kind::Make),
-            (10, Kind::Remove),
-            (5, Kind::WrongName),
-            (6, Kind::WrongOption),
-            (4, Kind::NoLine),
-            (5, Kind::Comment),
+            (30, Line::Set(0, Options::default())),
+            (10, Line::Remove(0)),
+            (15, Line::Wrong),
+            (5, Line::Comment),
         ]);
-        let (number, name) = {
-            let number = self.group_number(!matches!(kind, Kind::Make));
-            (number, group_of(self.number, number))
-        };
-        let (mut line, about) = match kind {
-            Kind::Make => {
+        let number = self.group_number(!matches!(kind, Line::Set(..)));
+        let (line, about) = match kind {
+            Line::Set(..) => {
                 let (text, options) = self.options();
-                (format!("g:{name}{text}"), Line::Set(number, options))
+                (format!("g:{{}}{text}"), Line::Set(number, options))
             }
-            Kind::Remove => (format!("-:{name}"), Line::Remove(number)),
-            Kind::WrongName => (self.wrong_name(), Line::Wrong),
-            Kind::WrongOption => {
-                let option = *self.random.one_of(&WRONG_OPTIONS);
-                (format!("g:{name} {option}"), Line::Wrong)
-            }
-            Kind::NoLine => {
-                let lines = [
-                    name.clone(),
-                    format!("g{name}"),
-                    format!("G:{name}"),
-                    format!("g: {name}"),
-                    format!("-:{name} {name}"),
-                    format!("-:{name} events=1"),
-                    format!("!g:{name}"),
-                    "g:".into(),
-                    "-:".into(),
-                    "-".into(),
-                ];
-                (self.random.one_of(&lines).clone(), Line::Wrong)
-            }
-            Kind::Comment => {
-                let lines = ["".into(), "  ".into(), "#".into(), format!("# g:{name}")];
-                (self.random.one_of(&lines).clone(), Line::Comment)
-            }
+            Line::Remove(_) => ("-:{}".into(), Line::Remove(number)),
+            Line::Wrong => (self.random.one_of(&WRONG_LINES).to_string(), kind),
+            Line::Comment => (self.random.one_of(&COMMENTS).to_string(), kind),
         };
+        let mut line = line.replace("{}", &group_of(self.number, number));
         if self.random.thousandths(150) {
             line = format!(" {line} ");
         }
@@ -144,22 +130,6 @@ impl Worker {
             };
         }
         (line, about)
-    }
-
-    /// A line with an invalid name of a group.
-    fn wrong_name(&mut self) -> String {
-        let wrong = *self.random.one_of(&WRONG_NAMES);
-        let wrong = group_of(self.number, 1) + wrong;
-        let too_long = group_of(self.number, GROUPS as u8) + "_";
-        let name = self
-            .random
-            .weighted(&[(7, &*wrong), (1, "multi"), (2, &*too_long)]);
-        let what = if self.random.thousandths(700) {
-            "g"
-        } else {
-            "-"
-        };
-        format!("{what}:{name}")
     }
 
     /// Chooses options of a group. Limits on bytes per second are such that no result depends on
@@ -272,29 +242,21 @@ impl Worker {
 
     /// Detaches all listeners from the events of a group.
     fn detach_all(&mut self, group: u8) {
-        loop {
-            let mut events = self.model.events.iter();
-            let found = events.find_map(|event| {
-                let listener = event.tracers.first().copied();
-                let listener = listener.filter(|_| event.key.group == group);
-                listener.map(|listener| (event.key, listener))
-            });
-            let Some((key, listener)) = found else {
-                return;
-            };
-            self.detach(key, listener);
-        }
-    }
-
-    fn detach(&mut self, key: Key, listener: Listener) {
-        self.settle(key.group, key.name);
-        match listener {
-            Listener::Perf(perf) => self.close_perf(perf),
-            Listener::Histogram => {
-                self.attach(key, listener, "trigger", "!hist:keys=common_pid", false);
-            }
-            Listener::Top | Listener::Instance => {
-                self.attach(key, listener, "enable", "0", false);
+        let events = self.model.events.iter();
+        let events = events.filter(|event| event.key.group == group);
+        let found: Vec<(Key, Listener)> = events
+            .flat_map(|event| event.tracers.iter().map(|one| (event.key, *one)))
+            .collect();
+        for (key, listener) in found {
+            self.settle(key.group, key.name);
+            match listener {
+                Listener::Perf(perf) => self.close_perf(perf),
+                Listener::Histogram => {
+                    self.attach(key, listener, "trigger", "!hist:keys=common_pid", false);
+                }
+                Listener::Top | Listener::Instance => {
+                    self.attach(key, listener, "enable", "0", false);
+                }
             }
         }
     }
@@ -393,15 +355,4 @@ impl Worker {
             wait::eventually(|| group::write(&line) != Err(Errno::EBUSY));
         }
     }
-}
-
-/// The kinds of lines for `user_events_groups`.
-#[derive(Clone, Copy)]
-enum Kind {
-    Make,
-    Remove,
-    WrongName,
-    WrongOption,
-    NoLine,
-    Comment,
 }

@@ -242,15 +242,12 @@ impl Worker {
             _ => (format!("-:{event}"), self.model.unmake(group, name, 0)),
         };
         let run = || {
-            let mut got = dynamic::run(&line);
-            if want != Err(Errno::EBUSY) {
-                wait::eventually(|| {
-                    if got == Err(Errno::EBUSY) {
-                        got = dynamic::run(&line);
-                    }
-                    got != Err(Errno::EBUSY)
-                });
-            }
+            // The event's last user may have just ended.
+            let mut got = want;
+            wait::eventually(|| {
+                got = dynamic::run(&line);
+                got == want || got != Err(Errno::EBUSY)
+            });
             got
         };
         let got = match deletes {
