@@ -3,7 +3,6 @@
 //! Random choice of a process's next step.
 
 use super::model::{Child, Key, Model, Page, TraceInstance};
-use super::polls::way;
 use super::step::*;
 use crate::kit::os;
 use crate::kit::random::Random;
@@ -109,16 +108,16 @@ impl Gen<'_> {
             Call::Poll => step.value = self.random.byte_below(way::END),
             Call::Flip => self.flip(&mut step)?,
             Call::Close => {}
-            Call::PageOut => step.value = self.random.byte_below(2),
+            Call::PageOut => {
+                step.value = self.random.byte_below(2);
+                self.only_if(step.value == 0 || self.child().page != Page::Unmapped)?;
+            }
             Call::Protect => self.only_if(self.child().page == Page::Writable)?,
             Call::Unprotect => self.only_if(self.child().page == Page::ReadOnly)?,
             Call::Unmap => self.only_if(self.child().page != Page::Unmapped)?,
             Call::MapAgain => self.only_if(self.child().page == Page::Unmapped)?,
             Call::Discard => self.only_if(self.child().page == Page::Writable)?,
             Call::DropPrivileges => self.only_if(self.slot != 0 && self.child().is_root)?,
-        }
-        if call == Call::PageOut && step.value == 1 {
-            self.only_if(self.child().page != Page::Unmapped)?;
         }
         Some(step)
     }

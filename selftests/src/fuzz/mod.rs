@@ -19,6 +19,7 @@ mod worker;
 use crate::harness::{self, Ktap};
 use crate::kit::memory::Mapping;
 use crate::kit::{abi, group, module, os, random, swap, wait};
+pub use child::main as child_main;
 use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -105,11 +106,6 @@ fn options(words: &[String]) -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-/// Runs a process of the fuzzer; `words` are the arguments behind [`CHILD_OPTION`].
-pub fn child_main(words: &[String]) -> ! {
-    child::main(words)
 }
 
 /// Runs the fuzzer; `words` are the arguments behind [`OPTION`].

@@ -11,16 +11,6 @@ use std::time::Duration;
 /// The bit of a predicted result that may include a change.
 const UNSURE: u32 = 1 << 16;
 
-/// Ways to poll a file for changes.
-pub mod way {
-    pub const POLL: u8 = 0;
-    pub const SELECT: u8 = 1;
-    pub const EPOLL: u8 = 2;
-    pub const EPOLL_EDGE: u8 = 3;
-    /// The end of the ways.
-    pub const END: u8 = 4;
-}
-
 /// Polls a file; with a timeout after a change, since of very many bits the last are written, and
 /// reported, in the background.
 pub fn poll(file: &File, step: &Step) -> i64 {

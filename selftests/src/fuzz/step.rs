@@ -69,7 +69,7 @@ calls! {
     Hold,
     /// `file`; `value` is a [`mode`]: opened through the O_PATH descriptor.
     OpenHeld,
-    /// `file`; `value` is a way of [`polls`](super::polls).
+    /// `file`; `value` is a [`way`].
     Poll,
 }
 
@@ -100,24 +100,24 @@ pub mod flag {
 /// No defect.
 pub const RIGHT: u8 = 0;
 
-macro_rules! defects {
+macro_rules! numbers {
     (from $first:literal: $($(#[$about:meta])* $name:ident),* $(,)?) => {
-        defects!(@ $first; $($(#[$about])* $name,)*);
+        numbers!(@ $first; $($(#[$about])* $name,)*);
     };
     (@ $number:expr; $(#[$about:meta])* $name:ident, $($rest:tt)*) => {
         $(#[$about])*
         pub const $name: u8 = $number;
-        defects!(@ $number + 1; $($rest)*);
+        numbers!(@ $number + 1; $($rest)*);
     };
     (@ $number:expr;) => {
-        /// The end of the defects.
+        /// The end of these numbers.
         pub const END: u8 = $number;
     };
 }
 
 /// Defects of a registration.
 pub mod register {
-    defects!(from 1:
+    numbers!(from 1:
         /// A size of 32 bytes, the last four of them 0, which is valid.
         LONGER,
         SHORT,
@@ -147,7 +147,7 @@ pub mod register {
 
 /// Defects of an unregistration.
 pub mod unregister {
-    defects!(from 1:
+    numbers!(from 1:
         LONGER,
         SHORT,
         LONGER_THAN_A_PAGE,
@@ -162,12 +162,12 @@ pub mod unregister {
 
 /// Defects of a deletion.
 pub mod delete {
-    defects!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
+    numbers!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
 }
 
 /// Defects and variants of a record.
 pub mod write {
-    defects!(from 1:
+    numbers!(from 1:
         /// More bytes than the fields and their data.
         MORE,
         /// Too many bytes for any buffer.
@@ -191,7 +191,12 @@ pub mod write {
 
 /// Calls that a file does not support.
 pub mod unsupported {
-    defects!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+    numbers!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+}
+
+/// Ways to poll a file for changes.
+pub mod way {
+    numbers!(from 0: POLL, SELECT, EPOLL, EPOLL_EDGE);
 }
 
 macro_rules! step {

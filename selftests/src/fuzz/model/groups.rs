@@ -55,7 +55,6 @@ pub enum Line {
 }
 
 /// A group with a name.
-#[derive(Clone)]
 pub struct Group {
     pub number: u8,
     /// Unique, even among removed groups.
@@ -108,14 +107,11 @@ impl Model {
         let used = self.used();
         let events = self.events.iter().filter(|event| event.key.group == group);
         let used = events.clone().filter(|event| used & bit(event.number) != 0);
+        let files = self.open.values();
         Usage {
             events: events.count(),
             used_events: used.count(),
-            open_files: self
-                .open
-                .values()
-                .filter(|file| file.group == group)
-                .count(),
+            open_files: files.filter(|file| file.group == group).count(),
         }
     }
 

@@ -30,7 +30,6 @@ pub enum TraceInstance {
     Perf(usize),
 }
 
-#[derive(Clone)]
 pub struct Event {
     pub key: Key,
     /// A number used by files and registrations, unique among the existing events, and below 128.
@@ -56,7 +55,6 @@ pub struct Record {
 }
 
 /// An open perf event.
-#[derive(Clone)]
 pub struct PerfEvent {
     pub(super) key: Key,
     /// The slot of the sampled process.

@@ -243,12 +243,12 @@ impl Worker {
                 step.serial = self.writes;
             }
             let want = self.model.step(slot, &step);
-            if step.call == Call::Delete && want != Err(Errno::EBUSY) {
-                step.flags |= flag::PATIENT;
-            }
-            if step.call == Call::Poll && want.is_ok_and(polls::tells_of_a_change) {
-                step.flags |= flag::PATIENT;
-            }
+            let is_patient = match step.call {
+                Call::Delete => want != Err(Errno::EBUSY),
+                Call::Poll => want.is_ok_and(polls::tells_of_a_change),
+                _ => false,
+            };
+            step.flags |= if is_patient { flag::PATIENT } else { 0 };
             steps.push((step, want));
         }
         let recorded = self.model.recorded.len();
