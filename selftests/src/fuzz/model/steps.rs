@@ -173,20 +173,16 @@ impl Model {
             child.unknown[place] |= mask;
         }
         child.put(at, is_on);
-        if step.defect == READ_ONLY_ARGUMENT && self.is_c {
-            // Registered, though the caller does not receive the index.
-            self.child_mut(slot).bits.insert(at, event);
-            self.index(file, event);
-            return Ok(NO_INDEX.into());
-        }
-        if step.defect == READ_ONLY_ARGUMENT {
+        let index = self.index(file, event);
+        let is_told = step.defect != READ_ONLY_ARGUMENT;
+        if !is_told && !self.is_c {
             // The registration is undone, but the file has its index.
             self.child_mut(slot).put(at, false);
-            self.index(file, event);
             return Err(Errno::EFAULT);
         }
+        // C registers even if the caller does not receive the index.
         self.child_mut(slot).bits.insert(at, event);
-        Ok(self.index(file, event))
+        Ok(if is_told { index } else { NO_INDEX.into() })
     }
 
     /// The C implementation parses fields only after these checks.

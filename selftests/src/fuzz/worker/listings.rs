@@ -137,26 +137,22 @@ impl Worker {
 
         for number in 1..=GROUPS as u8 {
             let paths = FILES_OF_A_GROUP.map(|file| file_of(self.number, number, file));
-            let mode = |path: &String| match fs::metadata(path) {
-                Ok(metadata) => Ok(metadata.permissions().mode() & 0o7777),
-                Err(error) => Err(Errno::from(error)),
-            };
-            let Some(group) = self.model.group(number) else {
-                for path in &paths {
-                    self.compare(path, mode(path), Err(Errno::ENOENT));
-                }
-                let system = system_of(self.number, number);
-                for system in [system.clone(), format!("{system}_multi")] {
-                    self.compare(&system, tracefs::group_dir(&system).exists(), false);
-                }
-                continue;
-            };
-            for (path, want) in paths.iter().zip(group.modes) {
-                self.compare(path, mode(path), Ok(want));
+            let group = self.model.group(number);
+            for (at, path) in paths.iter().enumerate() {
+                let mode = fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+                let want = group.map(|group| group.modes[at]).ok_or(Errno::ENOENT);
+                self.compare(path, mode.map_err(Errno::from), want);
             }
-            let [_, status, profile] = paths;
-            let (status, profile) = (read(&status).0, read(&profile).0);
-            self.compare_listings(number, &status, &profile);
+            if group.is_some() {
+                let [_, status, profile] = paths;
+                let (status, profile) = (read(&status).0, read(&profile).0);
+                self.compare_listings(number, &status, &profile);
+                continue;
+            }
+            let system = system_of(self.number, number);
+            for system in [system.clone(), format!("{system}_multi")] {
+                self.compare(&system, tracefs::group_dir(&system).exists(), false);
+            }
         }
     }
 
@@ -172,12 +168,11 @@ impl Worker {
             ""
         };
         let events = group.limits.events;
-        let usage = self.model.usage(group.number);
         let Usage {
             events: count,
             used_events,
             open_files,
-        } = usage;
+        } = self.model.usage(group.number);
         format!("g:{name} events={events}{rate}{names} # {count} events, {used_events} used, {open_files} open files{refused}")
     }
 
