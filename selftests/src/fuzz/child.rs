@@ -10,7 +10,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL, PAGE, READ, READ_WRITE};
 use crate::kit::{os, wait};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -406,9 +406,7 @@ impl<'a> Child<'a> {
         let mut file = self.file(step)?;
         match step.value {
             unsupported::READ => Ok(file.read(&mut [0; 8])? as i64),
-            unsupported::SEEK => {
-                Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64)
-            }
+            unsupported::SEEK => Ok(file.seek(SeekFrom::Start(0))? as i64),
             unsupported::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
             unsupported::UNKNOWN_IOCTL => {
                 self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from)

@@ -230,7 +230,10 @@ macro_rules! step {
         impl fmt::Debug for Step {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:?}", self.call)?;
-                let numbers = [$((stringify!($number), self.$number.into()),)* ("serial", self.serial)];
+                let numbers = [
+                    $((stringify!($number), self.$number.into()),)*
+                    ("serial", self.serial),
+                ];
                 for (name, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
                     write!(f, " {name} {number}")?;
                 }

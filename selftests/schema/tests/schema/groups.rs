@@ -139,7 +139,7 @@ fn options_are_over_limits() {
         any_names,
     };
     assert_eq!(GroupLimits::DEFAULT, limits((1024, 0, false)));
-    for (had, says, has) in [
+    for (had, given, has) in [
         ((7, 9, false), (None, None, None), (7, 9, false)),
         ((7, 9, true), (None, None, None), (7, 9, true)),
         ((7, 9, false), (Some(5), None, None), (5, 9, false)),
@@ -148,14 +148,14 @@ fn options_are_over_limits() {
         ((7, 9, false), (None, None, Some(true)), (7, 9, true)),
         ((7, 9, false), (Some(5), Some(6), None), (5, 6, false)),
     ] {
-        let (events, bytes_per_second, any_names) = says;
+        let (events, bytes_per_second, any_names) = given;
         let options = GroupOptions {
             events,
             bytes_per_second,
             any_names,
         };
         assert_eq!(options.over(limits(had)), limits(has), "{options:?}");
-        assert_eq!(options.are_none(), says == (None, None, None));
+        assert_eq!(options.are_none(), given == (None, None, None));
     }
 }
 

@@ -288,8 +288,8 @@ impl Worker {
     fn results<'a>(&self, slot: usize, steps: impl Iterator<Item = &'a Step>) -> Vec<i64> {
         let bytes: Vec<u8> = steps.flat_map(Step::bytes).collect();
         let count = bytes.len() / Step::SIZE;
-        let told = u8::try_from(count).expect("no more steps than can be told");
-        self.ask(slot, &[&[order::STEPS, told], &bytes[..]].concat(), count)
+        let byte = u8::try_from(count).expect("as many steps as fit into an order");
+        self.ask(slot, &[&[order::STEPS, byte], &bytes[..]].concat(), count)
     }
 
     fn order(&self, slot: usize, bytes: &[u8]) {
