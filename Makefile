@@ -76,7 +76,6 @@ fuzz: ## random sequences of calls, compared with a model
 #:     SEED=N OPERATIONS=N      the seed; the steps of each worker (100000)
 #:     WORKERS=N WORKER=N       how many workers (2); one of them alone
 #:     RUSH=1                   mostly quick steps
-#:     WITHOUT_GROUPS=1         the steps that are taken with C, too
 #:     SOME=1                   the seeds that are kept, and a new one
 #:     WHAT=schema              the schema on the host, by libFuzzer, instead:
 #:     DURATION=S RUNS=N        seconds (60) or inputs of each kind; also SEED=N

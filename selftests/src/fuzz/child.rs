@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process that reads steps from a pipe, executes them and sends back the results.
+//! A process that reads steps from its line, executes them and sends back the results.
 
 use super::payload::payload;
 use super::polls;
@@ -10,9 +10,12 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, KERNEL, PAGE, READ, READ_WRITE};
 use crate::kit::{os, wait};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 
 /// The maximum of processes of a worker.
@@ -20,7 +23,7 @@ pub const CHILDREN: usize = 4;
 
 /// The address of the pages of each process, within reach of a 32-bit call: two pages of words, one
 /// of arguments, and behind it no mapping.
-pub const WORDS: u64 = 0x2000_0000;
+const WORDS: u64 = 0x2000_0000;
 const WORDS_TWO: u64 = WORDS + PAGE as u64;
 const ARGUMENTS: u64 = WORDS_TWO + PAGE as u64;
 const EDGE: u64 = ARGUMENTS + PAGE as u64;
@@ -45,49 +48,21 @@ pub mod order {
     pub const EXIT: u8 = b'x';
 }
 
-/// The pipes of a slot.
-pub struct Pipes {
-    pub orders: (File, File),
-    pub answers: (File, File),
-}
-
-impl Pipes {
-    /// Makes pipes that stay open across execve.
-    pub fn new() -> Pipes {
-        let pipe = || {
-            let (read, write) = os::pipe().expect("pipe");
-            os::keep_at_exec(&read);
-            os::keep_at_exec(&write);
-            (read, write)
-        };
-        Pipes {
-            orders: pipe(),
-            answers: pipe(),
-        }
-    }
-
-    fn numbers(&self) -> [i32; 4] {
-        let of = |(read, write): &(File, File)| [read.as_raw_fd(), write.as_raw_fd()];
-        let ([a, b], [c, d]) = (of(&self.orders), of(&self.answers));
-        [a, b, c, d]
-    }
-
-    /// Takes descriptors that have no other owner.
-    fn from_numbers(numbers: &[i32]) -> Pipes {
-        // SAFETY: The descriptors were kept open across execve for this value only.
-        let file = |i: usize| unsafe { File::from_raw_fd(numbers[i]) };
-        Pipes {
-            orders: (file(0), file(1)),
-            answers: (file(2), file(3)),
-        }
-    }
+/// Makes the line of a slot: the end of the director, and that of the process, which stays open
+/// across execve.
+pub fn line() -> (File, File) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    let [ours, theirs] = [ours, theirs].map(|end| File::from(OwnedFd::from(end)));
+    os::keep_at_exec(&theirs);
+    (ours, theirs)
 }
 
 /// A process.
 pub struct Child<'a> {
     worker: u32,
     slot: usize,
-    pipes: &'a [Pipes],
+    /// The processes' ends of the lines of all slots.
+    lines: &'a [File],
     files: [Option<File>; FILES],
     /// An O_PATH descriptor of a group's data file.
     held: Option<File>,
@@ -96,26 +71,26 @@ pub struct Child<'a> {
     arguments: Mapping,
 }
 
-/// Runs a process after execve; `words` are its worker, slot and the descriptors of all pipes.
+/// Runs a process after execve; `words` are its worker, its slot and the ends of all lines.
 pub fn main(words: &[String]) -> ! {
-    let numbers: Vec<i32> = words
-        .iter()
-        .map(|word| word.parse().expect("a number"))
-        .collect();
-    let pipes: Vec<_> = numbers[2..].chunks(4).map(Pipes::from_numbers).collect();
+    let number = |word: &String| word.parse().expect("a number");
+    let numbers: Vec<i32> = words.iter().map(number).collect();
+    // SAFETY: The descriptors were kept open across execve for this value only.
+    let line = |number: &i32| unsafe { File::from_raw_fd(*number) };
+    let lines: Vec<File> = numbers[2..].iter().map(line).collect();
     os::forget_children();
-    let child = Child::new(numbers[0] as u32, numbers[1] as usize, &pipes);
-    child.answer(&[0; 8]);
+    let child = Child::new(numbers[0] as u32, numbers[1] as usize, &lines);
+    child.answer(&[0]);
     child.run()
 }
 
 impl<'a> Child<'a> {
-    pub fn new(worker: u32, slot: usize, pipes: &'a [Pipes]) -> Child<'a> {
+    pub fn new(worker: u32, slot: usize, lines: &'a [File]) -> Child<'a> {
         let page = |at| Mapping::placed(at, 1);
         Child {
             worker,
             slot,
-            pipes,
+            lines,
             files: [const { None }; FILES],
             held: None,
             first: page(WORDS),
@@ -124,14 +99,12 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// Follows orders until one ends the process, or the pipe is closed.
+    /// Follows orders until one ends the process, or the line is closed.
     pub fn run(mut self) -> ! {
         loop {
             let mut head = [0; 2];
-            if (&self.pipes[self.slot].orders.0)
-                .read_exact(&mut head)
-                .is_err()
-            {
+            let mut from = &self.lines[self.slot];
+            if from.read_exact(&mut head).is_err() {
                 os::exit_now(1);
             }
             match head[0] {
@@ -143,41 +116,39 @@ impl<'a> Child<'a> {
         }
     }
 
-    fn answer(&self, bytes: &[u8]) {
-        let mut to = &self.pipes[self.slot].answers.1;
-        to.write_all(bytes).expect("answer");
+    fn answer(&self, answers: &[i64]) {
+        let bytes: Vec<u8> = answers.iter().flat_map(|one| one.to_ne_bytes()).collect();
+        let mut to = &self.lines[self.slot];
+        to.write_all(&bytes).expect("answer");
     }
 
     fn fork(&mut self, slot: usize) {
         match os::fork() {
             Ok(0) => self.slot = slot,
-            Ok(pid) => self.answer(&i64::from(pid).to_ne_bytes()),
-            Err(errno) => self.answer(&i64::from(-errno.0).to_ne_bytes()),
+            Ok(pid) => self.answer(&[pid.into()]),
+            Err(errno) => self.answer(&[i64::from(-errno.0)]),
         }
     }
 
     fn exec(&self) -> ! {
-        let mut words = vec![
-            super::CHILD_OPTION.to_string(),
-            self.worker.to_string(),
-            self.slot.to_string(),
-        ];
-        let numbers = self.pipes.iter().flat_map(Pipes::numbers);
-        words.extend(numbers.map(|number| number.to_string()));
-        use std::os::unix::process::CommandExt;
-        let error = std::process::Command::new("/proc/self/exe")
-            .args(words)
+        let lines = self.lines.iter().map(|line| line.as_raw_fd().to_string());
+        let error = Command::new("/proc/self/exe")
+            .args([
+                super::CHILD_OPTION,
+                &self.worker.to_string(),
+                &self.slot.to_string(),
+            ])
+            .args(lines)
             .exec();
         panic!("exec: {error}");
     }
 
     fn steps(&mut self, count: usize) {
-        let mut bytes = vec![0; count * Step::SIZE];
-        let mut from = &self.pipes[self.slot].orders.0;
-        from.read_exact(&mut bytes).expect("steps");
-        let mut answers = Vec::with_capacity(8 * count);
-        for bytes in bytes.chunks(Step::SIZE) {
-            let step = Step::from_bytes(bytes);
+        let mut steps = vec![[0; Step::SIZE]; count];
+        let mut from = &self.lines[self.slot];
+        from.read_exact(steps.as_flattened_mut()).expect("steps");
+        let mut answers = Vec::with_capacity(count);
+        for step in steps.iter().map(Step::from_bytes) {
             let result = match step.has(flag::THREAD) {
                 true => std::thread::scope(|scope| {
                     let other = scope.spawn(|| self.step(&step));
@@ -185,8 +156,7 @@ impl<'a> Child<'a> {
                 }),
                 false => self.step(&step),
             };
-            let result = result.unwrap_or_else(|errno| i64::from(-errno.0));
-            answers.extend(result.to_ne_bytes());
+            answers.push(result.unwrap_or_else(|errno| i64::from(-errno.0)));
         }
         self.answer(&answers);
     }
@@ -203,8 +173,7 @@ impl<'a> Child<'a> {
             Call::Hold => {
                 let mut options = OpenOptions::new();
                 options.read(true).custom_flags(libc::O_PATH);
-                let path = file_of(self.worker, step.name, DATA);
-                self.held = Some(options.open(path)?);
+                self.held = Some(options.open(file_of(self.worker, step.name, DATA))?);
             }
             Call::OpenHeld => {
                 let held = self.held.as_ref().ok_or(Errno::EBADF)?;
@@ -232,10 +201,7 @@ impl<'a> Child<'a> {
                 page.advise(libc::MADV_PAGEOUT)?;
             }
             Call::Flip => {
-                let page = match step.place < 32 {
-                    true => &self.first,
-                    false => &self.second,
-                };
+                let page = [&self.first, &self.second][usize::from(step.place / 32)];
                 let word = page.word(usize::from(step.place) % 32 * 4);
                 word.fetch_xor(1 << step.bit, Ordering::Relaxed);
             }
@@ -380,15 +346,11 @@ impl<'a> Child<'a> {
         }
         text.push(0);
         self.arguments.put(NAME, &text);
-        let mut result = self.ioctl(step, DIAG_IOCSDEL, argument);
-        if step.has(flag::PATIENT) {
-            wait::eventually(|| {
-                if result == Err(Errno::EBUSY) {
-                    result = self.ioctl(step, DIAG_IOCSDEL, argument);
-                }
-                result != Err(Errno::EBUSY)
-            });
-        }
+        let mut result = Ok(0);
+        wait::eventually(|| {
+            result = self.ioctl(step, DIAG_IOCSDEL, argument);
+            result != Err(Errno::EBUSY) || !step.has(flag::PATIENT)
+        });
         result.map(i64::from)
     }
 
@@ -444,9 +406,7 @@ impl<'a> Child<'a> {
         let mut file = self.file(step)?;
         match step.value {
             unsupported::READ => Ok(file.read(&mut [0; 8])? as i64),
-            unsupported::SEEK => {
-                Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64)
-            }
+            unsupported::SEEK => Ok(file.seek(SeekFrom::Start(0))? as i64),
             unsupported::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
             unsupported::UNKNOWN_IOCTL => {
                 self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from)

@@ -3,7 +3,6 @@
 //! Random choice of a process's next step.
 
 use super::model::{Child, Key, Model, Page, TraceInstance};
-use super::polls::way;
 use super::step::*;
 use crate::kit::os;
 use crate::kit::random::Random;
@@ -14,11 +13,7 @@ const BITS: usize = 40;
 /// Generates steps for one worker.
 pub struct Gen<'a> {
     pub random: &'a mut Random,
-    /// The model of this implementation, by which steps are chosen.
-    pub ours: &'a Model,
-    /// The model of the C implementation if it is the one under test: the steps are the same,
-    /// without those that are undefined there.
-    pub c: Option<&'a Model>,
+    pub model: &'a Model,
     pub slot: usize,
     /// Mostly steps that are quick and make no event.
     pub rush: bool,
@@ -28,10 +23,10 @@ pub struct Gen<'a> {
 
 impl Gen<'_> {
     fn child(&self) -> &Child {
-        self.ours.child(self.slot)
+        self.model.child(self.slot)
     }
 
-    /// Returns a step that all models can predict.
+    /// Returns a step that the model can predict.
     pub fn step(&mut self) -> Step {
         loop {
             if let Some(mut step) = self.try_step() {
@@ -47,7 +42,7 @@ impl Gen<'_> {
     fn may_be_in_thread(&self, step: &Step) -> bool {
         // Privileges are those of a thread; and the C implementation can identify a process by the
         // thread that registered first.
-        let may_register = self.c.is_none();
+        let may_register = !self.model.is_c;
         step.call != Call::DropPrivileges && (may_register || step.call != Call::Register)
     }
 
@@ -89,7 +84,7 @@ impl Gen<'_> {
             (of_groups(slow(6)), Call::Hold),
             (of_groups(slow(12)), Call::OpenHeld),
             // The C implementation does not support poll.
-            (if self.c.is_none() { 40 } else { 0 }, Call::Poll),
+            (if self.model.is_c { 0 } else { 40 }, Call::Poll),
         ]);
         let mut step = Step::new(call);
         step.file = self.file();
@@ -113,16 +108,16 @@ impl Gen<'_> {
             Call::Poll => step.value = self.random.byte_below(way::END),
             Call::Flip => self.flip(&mut step)?,
             Call::Close => {}
-            Call::PageOut => step.value = self.random.byte_below(2),
+            Call::PageOut => {
+                step.value = self.random.byte_below(2);
+                self.only_if(step.value == 0 || self.child().page != Page::Unmapped)?;
+            }
             Call::Protect => self.only_if(self.child().page == Page::Writable)?,
             Call::Unprotect => self.only_if(self.child().page == Page::ReadOnly)?,
             Call::Unmap => self.only_if(self.child().page != Page::Unmapped)?,
             Call::MapAgain => self.only_if(self.child().page == Page::Unmapped)?,
             Call::Discard => self.only_if(self.child().page == Page::Writable)?,
             Call::DropPrivileges => self.only_if(self.slot != 0 && self.child().is_root)?,
-        }
-        if call == Call::PageOut && step.value == 1 {
-            self.only_if(self.child().page != Page::Unmapped)?;
         }
         Some(step)
     }
@@ -138,7 +133,7 @@ impl Gen<'_> {
 
     /// A group, mostly one that exists.
     fn group(&mut self) -> u8 {
-        let groups = self.ours.groups.iter();
+        let groups = self.model.groups.iter();
         let groups: Vec<u8> = groups.map(|group| group.number).collect();
         let any = 1 + self.random.byte_below(GROUPS as u8);
         match self.random.thousandths(150) {
@@ -197,21 +192,21 @@ impl Gen<'_> {
         self.ways(step);
         // C makes events without a name, and accepts two spaces that were one before.
         let odd_in_c = matches!(step.defect, register::NO_NAME | register::TWO_SPACES);
-        self.only_if(!(self.c.is_some() && odd_in_c))?;
+        self.only_if(!(self.model.is_c && odd_in_c))?;
         let is_multi = usize::from(step.name) >= FIRST_MULTI;
-        let group = self.ours.group_of_file(self.slot, step.file);
+        let group = self.model.group_of_file(self.slot, step.file);
         if is_multi {
             step.flags |= flag::MULTI_FORMAT;
         } else if self.random.thousandths(850) {
             // Mostly the fields of the existing event.
-            let mut events = self.ours.events.iter();
+            let mut events = self.model.events.iter();
             if let Some(event) = events.find(|event| event.key.is_called(group, step.name)) {
                 step.fields = event.key.fields;
             }
         }
         if self.rush && self.random.thousandths(980) {
             // An existing event.
-            let keys = self.ours.events.iter().map(|event| event.key);
+            let keys = self.model.events.iter().map(|event| event.key);
             let keys: Vec<Key> = keys.filter(|key| key.group == group).collect();
             if let Some(key) = self.random.one(&keys) {
                 (step.name, step.fields) = (key.name, key.fields);
@@ -258,32 +253,31 @@ impl Gen<'_> {
         step.defect = self.defect(delete::END);
         self.ways(step);
         // The C implementation deletes the formats in front of one that is in use.
-        let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
-        self.only_if(!mixed)
+        self.only_if(!(self.model.is_c && self.model.is_mixed(step.name)))
+    }
+
+    /// The indices of those events.
+    fn those(&self, known: &[Key], are_meant: impl Fn(Key) -> bool) -> Vec<u8> {
+        let indices = 0..known.len() as u8;
+        indices
+            .filter(|index| are_meant(known[usize::from(*index)]))
+            .collect()
     }
 
     fn write(&mut self, step: &mut Step) -> Option<()> {
-        let known = self.ours.indices(self.slot, step.file);
+        let known = self.model.indices(self.slot, step.file);
         step.value = self.random.byte_below(known.len() as u8 + 1);
         if self.random.thousandths(900) {
             // Mostly an event with a consumer.
-            let listened = |key: &Key| {
-                let at = self.ours.position(*key);
-                at.is_some_and(|at| !self.ours.events[at].tracers.is_empty())
-            };
-            let heard: Vec<u8> = (0..known.len())
-                .filter(|index| listened(&known[*index]))
-                .map(|index| index as u8)
-                .collect();
+            let heard = self.those(&known, |key| {
+                (self.model.find(key)).is_some_and(|event| !event.tracers.is_empty())
+            });
             step.value = self.random.one(&heard).unwrap_or(step.value);
         }
         // Large records mostly go to an event that is sampled, as samples of them would be rare
         // otherwise.
-        let sampled: Vec<u8> = (0..known.len())
-            .filter(|index| self.ours.is_sampled(known[*index], self.slot))
-            .map(|index| index as u8)
-            .collect();
-        let to_sampled = !sampled.is_empty() && self.c.is_none() && self.random.thousandths(150);
+        let sampled = self.those(&known, |key| self.model.is_sampled(key, self.slot));
+        let to_sampled = !sampled.is_empty() && !self.model.is_c && self.random.thousandths(150);
         if to_sampled {
             step.value = self.random.one(&sampled).unwrap_or(step.value);
         }
@@ -294,8 +288,8 @@ impl Gen<'_> {
         if (to_sampled || self.random.thousandths(30)) && step.defect == RIGHT {
             step.defect = write::LARGE;
         }
-        if self.c.is_some() {
-            self.same_in_c(step, key)?;
+        if self.model.is_c {
+            self.only_if(self.is_defined_in_c(step, key))?;
         }
         let location = FIELDS[usize::from(step.fields)].location;
         // The bytes in front of relative data are the fields, so this is no defect.
@@ -305,39 +299,26 @@ impl Gen<'_> {
         Some(())
     }
 
-    /// Allows only steps for which the C implementation has the same index, and defined behaviour.
-    fn same_in_c(&self, step: &Step, key: Option<Key>) -> Option<()> {
-        let c = self.c?;
-        let theirs = c.indices(self.slot, step.file);
-        self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
-        // C reads out of bounds.
-        self.only_if(!matches!(step.defect, write::EMPTY | write::IN_FRONT))?;
-        let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
+    /// Returns whether the C implementation takes a record without a warning, and within bounds.
+    fn is_defined_in_c(&self, step: &Step, key: Option<Key>) -> bool {
+        let event = key.and_then(|key| self.model.find(key));
         let mut tracers = event.iter().flat_map(|event| &event.tracers);
         match step.defect {
-            // Recorded by this implementation; C warns.
-            write::LARGE => None,
-            // C warns.
-            write::TOO_MUCH => {
-                self.only_if(!tracers.any(|tracer| matches!(tracer, TraceInstance::Perf(_))))
+            write::EMPTY | write::IN_FRONT | write::LARGE => false,
+            write::TOO_MUCH => !tracers.any(|tracer| matches!(tracer, TraceInstance::Perf(_))),
+            // Checked only if the record goes to a buffer.
+            write::OUTSIDE | write::NO_NUL => {
+                tracers.any(|tracer| matches!(tracer, TraceInstance::Top | TraceInstance::Instance))
             }
-            // C checks it only if the record goes to a buffer.
-            write::OUTSIDE | write::NO_NUL => self.only_if(
-                tracers
-                    .any(|tracer| matches!(tracer, TraceInstance::Top | TraceInstance::Instance)),
-            ),
-            _ => Some(()),
+            _ => true,
         }
     }
 
     fn flip(&mut self, step: &mut Step) -> Option<()> {
         step.place = self.random.byte_below(PLACES as u8);
         step.bit = self.random.byte_below(32);
-        for model in [Some(self.ours), self.c].into_iter().flatten() {
-            let child = model.child(self.slot);
-            self.only_if(child.is_writable(step.place.into()))?;
-            self.only_if(!child.is_written(step.place, step.bit))?;
-        }
-        Some(())
+        let child = self.child();
+        let is_free = !child.is_written(step.place, step.bit);
+        self.only_if(child.is_writable(step.place.into()) && is_free)
     }
 }

@@ -19,12 +19,12 @@ mod worker;
 use crate::harness::{self, Ktap};
 use crate::kit::memory::Mapping;
 use crate::kit::{abi, group, module, os, random, swap, wait};
-use model::Implementation;
+pub use child::main as child_main;
 use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 pub use tests::TESTS;
 use worker::{Emptied, Worker};
@@ -36,7 +36,7 @@ pub const CHILD_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
                  [--operations NUMBER] [--workers NUMBER | --worker NUMBER] [--rush]
-                 [--without-groups] [--some]
+                 [--some]
 
   --seed NUMBER        the seed of the steps; the time of day, if not given
   --operations NUMBER  how many steps each worker takes (20000)
@@ -44,11 +44,9 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
   --worker NUMBER      this one alone
   --rush               mostly steps that are quick and make no event, in long rows:
                        many more of them
-  --without-groups     the steps that --against-c takes: none has to do with groups
   --some               the seeds that are kept, and a new one, twice as long
   --against-c          the running kernel has the C implementation, which has no
-                       groups: take the other steps, expect what it is known to do, and count the
-                       differences";
+                       groups: take the other steps, and expect what it is known to do";
 
 /// The parameters of a run.
 #[derive(Clone)]
@@ -60,12 +58,8 @@ pub struct Options {
     pub against_c: bool,
     /// Mostly quick steps.
     pub rush: bool,
-    /// Include steps with groups.
-    pub groups: bool,
     /// Run the listed seeds and a new one.
     pub some: bool,
-    /// Print progress.
-    pub loud: bool,
 }
 
 impl Options {
@@ -77,9 +71,7 @@ impl Options {
             workers: 0..2,
             against_c: false,
             rush: false,
-            groups: true,
             some: false,
-            loud: true,
         }
     }
 }
@@ -109,17 +101,11 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--against-c" => options.against_c = true,
             "--rush" => options.rush = true,
-            "--without-groups" => options.groups = false,
             "--some" => options.some = true,
             _ => return Err(format!("no option {word}")),
         }
     }
     Ok(options)
-}
-
-/// Runs a process of the fuzzer; `words` are the arguments behind [`CHILD_OPTION`].
-pub fn child_main(words: &[String]) -> ! {
-    child::main(words)
 }
 
 /// Runs the fuzzer; `words` are the arguments behind [`OPTION`].
@@ -185,102 +171,78 @@ fn runs(options: Options) -> Vec<Options> {
     kept.chain([new]).collect()
 }
 
-/// The number of words in which a worker reports its progress.
-const WORDS: usize = 4;
+/// A worker, as seen by the process that started it.
+struct Running {
+    number: u32,
+    pid: i32,
+    /// The last number of steps that was new, and the time.
+    seen: (u64, Instant),
+}
 
 /// Runs workers at once, each directed by a process of its own. Returns the failures.
 pub fn run(options: &Options) -> Vec<String> {
-    let implementation = match options.against_c {
-        true => Implementation::C,
-        false => Implementation::Ours,
-    };
-    if options.loud {
-        println!("seed {:#x}", options.seed);
-    }
+    println!("seed {:#x}", options.seed);
     if !os::HAS_CALLS_OF_32_BITS {
         println!("  # left out: calls of 32-bit programs, which a 64-bit one cannot make here");
     }
-    // For each worker: steps, differences between this implementation and C, compared records, and
-    // those of them whose presence was unsure.
     let emptied = Rc::new(Emptied::new());
+    // The compared records, those whose presence was unsure, and the steps of each worker.
     let progress = Mapping::shared(1);
-    let mut running = Vec::new();
-    for number in options.workers.clone() {
-        let at = (number - options.workers.start) as usize * WORDS * 8;
-        match os::fork().expect("fork") {
-            0 => {
-                let tell = |worker: &Worker| {
-                    let words = [
-                        worker.done,
-                        worker.differences,
-                        worker.compared,
-                        worker.unsure,
-                    ];
-                    for (i, word) in words.into_iter().enumerate() {
-                        progress.long(at + 8 * i).store(word, Ordering::Relaxed);
-                    }
-                };
-                let direct = AssertUnwindSafe(|| {
-                    direct(options, number, implementation, emptied.clone(), tell)
-                });
-                let good = panic::catch_unwind(direct).unwrap_or(false);
-                os::exit_now(if good { 0 } else { 1 });
-            }
-            pid => running.push((number, pid, at)),
+    let [compared, unsure] = [0, 8].map(|at| progress.long(at));
+    let steps = |number: u32| progress.long(16 + 8 * (number - options.workers.start) as usize);
+    let start = |number| match os::fork().expect("fork") {
+        0 => {
+            os::own_group();
+            let direct = AssertUnwindSafe(|| {
+                let mut worker = Worker::new(options, number, emptied.clone());
+                let good = direct(&mut worker, options.operations, steps(number));
+                compared.fetch_add(worker.compared, Ordering::Relaxed);
+                unsure.fetch_add(worker.unsure, Ordering::Relaxed);
+                worker.end();
+                good
+            });
+            let good = panic::catch_unwind(direct).unwrap_or(false);
+            os::exit_now((!good).into());
         }
-    }
+        pid => Running {
+            number,
+            pid,
+            seen: (0, Instant::now()),
+        },
+    };
+    let mut running: Vec<Running> = options.workers.clone().map(start).collect();
 
     let mut failures = Vec::new();
-    let mut seen: Vec<(u64, Instant)> = running.iter().map(|_| (0, Instant::now())).collect();
-    let mut told = Instant::now();
-    let workers = running.clone();
     while !running.is_empty() {
         std::thread::sleep(Duration::from_millis(20));
-        running.retain(|&(number, pid, at)| {
-            let again = format!("--seed {:#x} --worker {number}", options.seed);
-            match os::wait(pid, libc::WNOHANG).expect("wait for a worker") {
-                (0, _) => {}
-                (_, 0) => return false,
-                (_, status) => {
-                    failures.push(format!("worker {number}: status {status:#x}, {again}"));
-                    return false;
+        running.retain_mut(|worker| {
+            let done = steps(worker.number).load(Ordering::Relaxed);
+            let failure = match os::wait(worker.pid, libc::WNOHANG).expect("wait for a worker") {
+                (0, _) if worker.seen.0 != done => {
+                    worker.seen = (done, Instant::now());
+                    return true;
                 }
-            }
-            let done = progress.long(at).load(Ordering::Relaxed);
-            let index = (at / (WORDS * 8)).min(seen.len() - 1);
-            if seen[index].0 != done {
-                seen[index] = (done, Instant::now());
-            } else if seen[index].1.elapsed() > 3 * wait::limit() {
-                failures.push(format!(
-                    "worker {number}: stuck after {done} steps, {again}"
-                ));
-                let _ = os::kill(-pid, libc::SIGKILL);
-                return false;
-            }
-            true
+                (0, _) if worker.seen.1.elapsed() <= 3 * wait::limit() => return true,
+                (0, _) => {
+                    let _ = os::kill(-worker.pid, libc::SIGKILL);
+                    format!("stuck after {done} steps")
+                }
+                (_, 0) => return false,
+                (_, status) => format!("status {status:#x}"),
+            };
+            failures.push(format!(
+                "worker {number}: {failure}, --seed {:#x} --worker {number}",
+                options.seed,
+                number = worker.number,
+            ));
+            false
         });
-        if options.loud && told.elapsed() > Duration::from_secs(60) {
-            told = Instant::now();
-            let done: u64 = seen.iter().map(|(done, _)| done).sum();
-            println!("  {done} steps so far");
-        }
     }
-    let sum = |word: usize| -> u64 {
-        let of = |at: usize| progress.long(at + 8 * word).load(Ordering::Relaxed);
-        workers.iter().map(|(_, _, at)| of(*at)).sum()
-    };
-    if options.against_c && options.loud {
-        println!("  {} steps differ from ours, each as predicted", sum(1));
-    }
-    let (compared, unsure) = (sum(2), sum(3));
-    let steps = options.operations * workers.len() as u64;
-    if options.loud {
-        println!(
-            "  {compared} records compared, {unsure} of which the kernel may have thrown away"
-        );
-    }
+    let [compared, unsure] = [compared, unsure].map(|sum| sum.load(Ordering::Relaxed));
+    println!("  {compared} records compared, {unsure} of which the kernel may have thrown away");
     // With more workers a buffer is nearly always being emptied, and a short run has no average.
-    let is_usual = steps >= 10_000 && workers.len() <= 2 && !options.rush;
+    let steps = options.operations * options.workers.len() as u64;
+    let is_usual = steps >= 10_000 && options.workers.len() <= 2 && !options.rush;
     if failures.is_empty() && is_usual && (compared < steps / 100 || unsure > compared / 2) {
         failures.push(format!(
             "{compared} records compared, {unsure} of them unsure"
@@ -292,29 +254,20 @@ pub fn run(options: &Options) -> Vec<String> {
     failures
 }
 
-/// Directs a worker. Returns whether all results were as predicted.
-fn direct(
-    options: &Options,
-    number: u32,
-    implementation: Implementation,
-    emptied: Rc<Emptied>,
-    each: impl FnMut(&Worker),
-) -> bool {
-    os::own_group();
-    let mut worker = Worker::new(options.seed, number, implementation, emptied);
-    worker.rush = options.rush;
-    worker.groups = options.groups && !options.against_c;
-    let result = panic::catch_unwind(AssertUnwindSafe(|| worker.run(options.operations, each)));
+/// Directs a worker, and stores the number of its steps. Returns whether all results were as
+/// predicted.
+fn direct(worker: &mut Worker, operations: u64, steps: &AtomicU64) -> bool {
+    let tell = |done| steps.store(done, Ordering::Relaxed);
+    let result = panic::catch_unwind(AssertUnwindSafe(|| worker.run(operations, tell)));
     if result.is_err() {
         println!(
-            "worker {number}, after {} steps; the last of them:",
-            worker.done
+            "worker {}, after {} steps; the last of them:",
+            worker.number, worker.done
         );
         print!("{}", worker.past());
         for listing in [abi::STATUS, group::GROUPS] {
             print!("{}", std::fs::read_to_string(listing).unwrap_or_default());
         }
     }
-    worker.end();
     result.is_ok()
 }

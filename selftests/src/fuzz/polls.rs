@@ -11,16 +11,6 @@ use std::time::Duration;
 /// The bit of a predicted result that may include a change.
 const UNSURE: u32 = 1 << 16;
 
-/// Ways to poll a file for changes.
-pub mod way {
-    pub const POLL: u8 = 0;
-    pub const SELECT: u8 = 1;
-    pub const EPOLL: u8 = 2;
-    pub const EPOLL_EDGE: u8 = 3;
-    /// The end of the ways.
-    pub const END: u8 = 4;
-}
-
 /// Polls a file; with a timeout after a change, since of very many bits the last are written, and
 /// reported, in the background.
 pub fn poll(file: &File, step: &Step) -> i64 {
@@ -45,30 +35,16 @@ fn is_reported(file: &File, events: u32, limit: Duration) -> bool {
     !set.wait(limit).is_empty()
 }
 
-/// The state of an open file with respect to polls.
-#[derive(Clone, Copy, Default)]
-pub struct Polls {
-    /// An event has changed since the last poll.
-    has_changed: bool,
-}
-
-impl Polls {
-    /// Records a change of one of its events.
-    pub fn change(&mut self) {
-        self.has_changed = true;
-    }
-
-    /// The predicted result of a poll. A bit that is written late is reported again, at any time
-    /// and for any process; a file without events reports nothing.
-    pub fn take(&mut self, has_events: bool) -> i64 {
-        let change = match (self.has_changed, has_events) {
-            (true, _) => CHANGED,
-            (false, true) => UNSURE,
-            (false, false) => 0,
-        };
-        self.has_changed = false;
-        (ALWAYS | change).into()
-    }
+/// The predicted result of a poll of a file of which an event has changed since the last poll, or
+/// none. A bit that is written late is reported again, at any time and for any process; a file
+/// without events reports nothing.
+pub fn predicted(has_changed: bool, has_events: bool) -> i64 {
+    let change = match (has_changed, has_events) {
+        (true, _) => CHANGED,
+        (false, true) => UNSURE,
+        (false, false) => 0,
+    };
+    (ALWAYS | change).into()
 }
 
 /// Returns whether this result certainly includes a change.

@@ -36,13 +36,7 @@ pub fn keep(options: &Options, failures: &[String]) {
         true => ("fuzz KERNEL=c", format!("{FOUND}/{:#x}-c", options.seed)),
         false => ("fuzz", format!("{FOUND}/{:#x}", options.seed)),
     };
-    let mut how = String::new();
-    for (is, words) in [
-        (options.rush, " RUSH=1"),
-        (!options.groups, " WITHOUT_GROUPS=1"),
-    ] {
-        how += if is { words } else { "" };
-    }
+    let how = if options.rush { " RUSH=1" } else { "" };
     let again = format!(
         "make {target} SEED={:#x} OPERATIONS={} WORKERS={}{how}",
         options.seed, options.operations, options.workers.end

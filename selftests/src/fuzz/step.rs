@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One step of a process of the fuzzer: small numbers, which fit into a few bytes of a pipe and a
-//! line of the log.
+//! One step of a process of the fuzzer: small numbers, which fit into a few bytes and a line of
+//! the log.
 
 use crate::kit::model::{self, Type};
 use crate::kit::tracefs::GROUP;
@@ -69,7 +69,7 @@ calls! {
     Hold,
     /// `file`; `value` is a [`mode`]: opened through the O_PATH descriptor.
     OpenHeld,
-    /// `file`; `value` is a way of [`polls`](super::polls).
+    /// `file`; `value` is a [`way`].
     Poll,
 }
 
@@ -100,24 +100,24 @@ pub mod flag {
 /// No defect.
 pub const RIGHT: u8 = 0;
 
-macro_rules! defects {
+macro_rules! numbers {
     (from $first:literal: $($(#[$about:meta])* $name:ident),* $(,)?) => {
-        defects!(@ $first; $($(#[$about])* $name,)*);
+        numbers!(@ $first; $($(#[$about])* $name,)*);
     };
     (@ $number:expr; $(#[$about:meta])* $name:ident, $($rest:tt)*) => {
         $(#[$about])*
         pub const $name: u8 = $number;
-        defects!(@ $number + 1; $($rest)*);
+        numbers!(@ $number + 1; $($rest)*);
     };
     (@ $number:expr;) => {
-        /// The end of the defects.
+        /// The end of these numbers.
         pub const END: u8 = $number;
     };
 }
 
 /// Defects of a registration.
 pub mod register {
-    defects!(from 1:
+    numbers!(from 1:
         /// A size of 32 bytes, the last four of them 0, which is valid.
         LONGER,
         SHORT,
@@ -147,7 +147,7 @@ pub mod register {
 
 /// Defects of an unregistration.
 pub mod unregister {
-    defects!(from 1:
+    numbers!(from 1:
         LONGER,
         SHORT,
         LONGER_THAN_A_PAGE,
@@ -162,12 +162,12 @@ pub mod unregister {
 
 /// Defects of a deletion.
 pub mod delete {
-    defects!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
+    numbers!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
 }
 
 /// Defects and variants of a record.
 pub mod write {
-    defects!(from 1:
+    numbers!(from 1:
         /// More bytes than the fields and their data.
         MORE,
         /// Too many bytes for any buffer.
@@ -191,107 +191,65 @@ pub mod write {
 
 /// Calls that a file does not support.
 pub mod unsupported {
-    defects!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+    numbers!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
 }
 
-#[derive(Clone, Copy)]
-pub struct Step {
-    pub call: Call,
-    pub file: u8,
-    pub name: u8,
-    pub fields: u8,
-    pub place: u8,
-    pub bit: u8,
-    pub flags: u8,
-    pub defect: u8,
-    pub value: u8,
-    /// The number of the write in its worker.
-    pub serial: u32,
+/// Ways to poll a file for changes.
+pub mod way {
+    numbers!(from 0: POLL, SELECT, EPOLL, EPOLL_EDGE);
 }
+
+macro_rules! step {
+    ($($number:ident)*) => {
+        #[derive(Clone, Copy)]
+        pub struct Step {
+            pub call: Call,
+            $(pub $number: u8,)*
+            /// The number of the write in its worker.
+            pub serial: u32,
+        }
+
+        impl Step {
+            /// A step with all numbers 0.
+            pub fn new(call: Call) -> Step {
+                Step { call, $($number: 0,)* serial: 0 }
+            }
+
+            pub fn bytes(&self) -> [u8; Step::SIZE] {
+                let [s0, s1, s2, s3] = self.serial.to_ne_bytes();
+                [self.call as u8, $(self.$number,)* s0, s1, s2, s3]
+            }
+
+            pub fn from_bytes(bytes: &[u8; Step::SIZE]) -> Step {
+                let [call, $($number,)* serial @ ..] = *bytes;
+                let (call, serial) = (CALLS[usize::from(call)], u32::from_ne_bytes(serial));
+                Step { call, $($number,)* serial }
+            }
+        }
+
+        impl fmt::Debug for Step {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.call)?;
+                let numbers = [
+                    $((stringify!($number), self.$number.into()),)*
+                    ("serial", self.serial),
+                ];
+                for (name, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
+                    write!(f, " {name} {number}")?;
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+step!(file name fields place bit flags defect value);
 
 impl Step {
     pub const SIZE: usize = 13;
 
-    /// A step with all numbers 0.
-    pub fn new(call: Call) -> Step {
-        Step {
-            call,
-            file: 0,
-            name: 0,
-            fields: 0,
-            place: 0,
-            bit: 0,
-            flags: 0,
-            defect: 0,
-            value: 0,
-            serial: 0,
-        }
-    }
-
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
-    }
-
-    pub fn bytes(&self) -> [u8; Step::SIZE] {
-        let [s0, s1, s2, s3] = self.serial.to_ne_bytes();
-        [
-            self.call as u8,
-            self.file,
-            self.name,
-            self.fields,
-            self.place,
-            self.bit,
-            self.flags,
-            self.defect,
-            self.value,
-            s0,
-            s1,
-            s2,
-            s3,
-        ]
-    }
-
-    pub fn from_bytes(bytes: &[u8]) -> Step {
-        let &[call, file, name, fields, place, bit, flags, defect, value, ref serial @ ..] = bytes
-        else {
-            panic!("{} bytes for a step", bytes.len());
-        };
-        Step {
-            call: CALLS[usize::from(call)],
-            file,
-            name,
-            fields,
-            place,
-            bit,
-            flags,
-            defect,
-            value,
-            serial: u32::from_ne_bytes(serial.try_into().expect("4 bytes")),
-        }
-    }
-}
-
-impl fmt::Debug for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.call)?;
-        for (name, number) in [
-            ("file", self.file),
-            ("name", self.name),
-            ("fields", self.fields),
-            ("place", self.place),
-            ("bit", self.bit),
-            ("flags", self.flags),
-            ("defect", self.defect),
-            ("value", self.value),
-        ] {
-            if number != 0 {
-                write!(f, " {name} {number}")?;
-            }
-        }
-        if self.serial != 0 {
-            write!(f, " serial {}", self.serial)?;
-        }
-        Ok(())
     }
 }
 

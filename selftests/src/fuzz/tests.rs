@@ -15,7 +15,6 @@ tests!("fuzz":
 fn run_one(seed: u64) {
     let failures = run(&Options {
         operations: machine::rounds(3_000) as u64,
-        loud: false,
         ..Options::new(seed)
     });
     assert!(failures.is_empty(), "{failures:?}");
@@ -26,9 +25,7 @@ fn fixed_seeds() {
 }
 
 fn a_new_seed() {
-    let seed = new_one();
-    println!("  seed {seed:#x}");
-    run_one(seed);
+    run_one(new_one());
 }
 
 fn a_new_seed_with_pages_put_out() {

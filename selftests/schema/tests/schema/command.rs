@@ -3,6 +3,7 @@
 //! `user-events check`, which implements the grammar in awk: its verdicts are the schema's, in the
 //! words of `error.rs`.
 
+use crate::corpus::DESCRIPTIONS;
 use crate::entries;
 use crate::event::Description;
 use crate::properties::{
@@ -105,11 +106,7 @@ fn check_all(texts: &[Vec<u8>]) {
 
 #[test]
 fn the_corpus() {
-    let corpus = [
-        include_str!("../../fuzz/corpus/descriptions"),
-        include_str!("../../fuzz/corpus/descriptions.found"),
-    ];
-    let entries = corpus.iter().flat_map(|text| entries::lines(text));
+    let entries = DESCRIPTIONS.into_iter().flat_map(entries::lines);
     let texts: Vec<Vec<u8>> = entries.filter_map(entries::read).collect();
     assert!(texts.len() > 250);
     check_all(&texts);

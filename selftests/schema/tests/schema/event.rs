@@ -83,22 +83,24 @@ impl Sink for Text {
     }
 }
 
-/// Returns the listing, if it fits into `room` bytes.
-pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
+/// Returns what `write` writes, if it fits into `room` bytes.
+fn within(room: usize, write: impl FnOnce(&mut Text) -> Result<(), Full>) -> Result<Vec<u8>, Full> {
     let bytes = Vec::new();
     let mut text = Text { bytes, room };
-    let fields: Vec<_> = description.fields().collect();
-    write_listing(description.name(), &fields, &mut text)?;
+    write(&mut text)?;
     Ok(text.bytes)
+}
+
+/// Returns the listing, if it fits into `room` bytes.
+pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
+    within(room, |text| {
+        write_listing(description.name(), &description.fields, text)
+    })
 }
 
 /// Returns the print format, if it fits into `room` bytes.
 pub fn print_fmt_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
-    let bytes = Vec::new();
-    let mut text = Text { bytes, room };
-    let fields: Vec<_> = description.fields().collect();
-    write_print_fmt(&fields, &mut text)?;
-    Ok(text.bytes)
+    within(room, |text| write_print_fmt(&description.fields, text))
 }
 
 /// Returns the whole listing.
@@ -119,8 +121,9 @@ pub fn fixed_size(description: &Description<'_>) -> u32 {
 
 /// Returns the locations among the fields.
 pub fn locations(description: &Description<'_>) -> Vec<Location> {
-    let fields: Vec<_> = description.fields().collect();
-    fields.iter().filter_map(Field::location).collect()
+    (description.fields.iter())
+        .filter_map(Field::location)
+        .collect()
 }
 
 /// Checks a payload of the event.

@@ -5,6 +5,7 @@
 use crate::event::{
     fixed_size,
     locations,
+    print_fmt,
     Description, //
 };
 use user_events_schema::{
@@ -36,59 +37,70 @@ fn every_type() {
     let chars = |len| Kind::Chars { len };
     let data = |string| Kind::DataLoc { string };
     let rel = |string| Kind::RelLoc { string };
-    // type, size, signed, kind
-    let table: &[(&str, u32, bool, Kind)] = &[
-        ("s8", 1, true, Kind::Integer),
-        ("u8", 1, false, Kind::Integer),
-        ("s16", 2, true, Kind::Integer),
-        ("u16", 2, false, Kind::Integer),
-        ("s32", 4, true, Kind::Integer),
-        ("u32", 4, false, Kind::Integer),
-        ("s64", 8, true, Kind::Integer),
-        ("u64", 8, false, Kind::Integer),
-        ("char", 1, true, Kind::Integer),
-        ("unsigned char", 1, false, Kind::Integer),
-        ("short", 2, true, Kind::Integer),
-        ("unsigned short", 2, false, Kind::Integer),
-        ("int", 4, true, Kind::Integer),
-        ("unsigned int", 4, false, Kind::Integer),
-        ("char[1]", 1, true, chars(1)),
-        ("char[8]", 8, true, chars(8)),
-        ("char[20]", 20, true, chars(20)),
-        ("char[1024]", 1024, true, chars(1024)),
-        ("char[001024]", 532, true, chars(532)),
-        ("char[02000]", 1024, true, chars(1024)),
-        ("char[0x14]", 20, true, chars(20)),
-        ("char[0X1f]", 31, true, chars(31)),
-        ("char[0x00fF]", 255, true, chars(255)),
-        ("char[+7]", 7, true, chars(7)),
-        ("unsigned char[3]", 3, false, chars(3)),
-        ("unsigned char[010]", 8, false, chars(8)),
-        ("__data_loc char[]", 4, true, data(STRING)),
-        ("__data_loc unsigned char[]", 4, true, data(STRING)),
-        ("__data_loc u8[]", 4, true, data(OTHER)),
-        ("__data_loc unsigned long[]", 4, true, data(OTHER)),
-        ("__data_loc anything[]", 4, true, data(OTHER)),
-        ("__rel_loc char[]", 4, true, rel(STRING)),
-        ("__rel_loc unsigned char[]", 4, true, rel(STRING)),
+    // type, size, signed, kind, conversion
+    let table: &[(&str, u32, bool, Kind, &str)] = &[
+        ("s8", 1, true, Kind::Integer, "%d"),
+        ("u8", 1, false, Kind::Integer, "%u"),
+        ("s16", 2, true, Kind::Integer, "%d"),
+        ("u16", 2, false, Kind::Integer, "%u"),
+        ("s32", 4, true, Kind::Integer, "%d"),
+        ("u32", 4, false, Kind::Integer, "%u"),
+        ("s64", 8, true, Kind::Integer, "%lld"),
+        ("u64", 8, false, Kind::Integer, "%llu"),
+        ("char", 1, true, Kind::Integer, "%d"),
+        ("unsigned char", 1, false, Kind::Integer, "%u"),
+        ("short", 2, true, Kind::Integer, "%d"),
+        ("unsigned short", 2, false, Kind::Integer, "%u"),
+        ("int", 4, true, Kind::Integer, "%d"),
+        ("unsigned int", 4, false, Kind::Integer, "%u"),
+        ("char[1]", 1, true, chars(1), "%s"),
+        ("char[8]", 8, true, chars(8), "%s"),
+        ("char[20]", 20, true, chars(20), "%s"),
+        ("char[1024]", 1024, true, chars(1024), "%s"),
+        ("char[001024]", 532, true, chars(532), "%s"),
+        ("char[02000]", 1024, true, chars(1024), "%s"),
+        ("char[0x14]", 20, true, chars(20), "%s"),
+        ("char[0X1f]", 31, true, chars(31), "%s"),
+        ("char[0x00fF]", 255, true, chars(255), "%s"),
+        ("char[+7]", 7, true, chars(7), "%s"),
+        ("unsigned char[3]", 3, false, chars(3), "%s"),
+        ("unsigned char[010]", 8, false, chars(8), "%s"),
+        ("__data_loc char[]", 4, true, data(STRING), "%s"),
+        ("__data_loc unsigned char[]", 4, true, data(STRING), "%s"),
+        ("__data_loc u8[]", 4, true, data(OTHER), "%llu"),
+        ("__data_loc unsigned long[]", 4, true, data(OTHER), "%llu"),
+        ("__data_loc anything[]", 4, true, data(OTHER), "%llu"),
+        ("__rel_loc char[]", 4, true, rel(STRING), "%s"),
+        ("__rel_loc unsigned char[]", 4, true, rel(STRING), "%s"),
         // The kernel looks for "char" anywhere in the text.
-        ("__rel_loc uchar_t[]", 4, true, rel(STRING)),
-        ("__rel_loc u16[]", 4, true, rel(OTHER)),
-        ("__rel_loc unsigned int[]", 4, true, rel(OTHER)),
-        ("__rel_loc \u{e9}[]", 4, true, rel(OTHER)),
+        ("__rel_loc uchar_t[]", 4, true, rel(STRING), "%s"),
+        ("__rel_loc u16[]", 4, true, rel(OTHER), "%llu"),
+        ("__rel_loc unsigned int[]", 4, true, rel(OTHER), "%llu"),
+        ("__rel_loc \u{e9}[]", 4, true, rel(OTHER), "%llu"),
     ];
-    for (type_text, size, signed, kind) in table {
-        with_field(&format!("{type_text} f"), |field| {
-            assert_eq!(field.type_text(), type_text.as_bytes());
-            assert_eq!(field.name(), b"f");
-            assert_eq!(field.end() - field.size(), 8, "{type_text}");
-            assert_eq!(field.size(), *size, "{type_text}");
-            assert_eq!(field.is_signed(), *signed, "{type_text}");
-            assert_eq!(field.kind(), *kind, "{type_text}");
-            let is_location = matches!(kind, Kind::DataLoc { .. } | Kind::RelLoc { .. });
-            assert_eq!(field.location().is_some(), is_location, "{type_text}");
-        })
-        .unwrap_or_else(|error| panic!("{type_text}: {error:?}"));
+    for (type_text, size, signed, kind, conversion) in table {
+        let text = format!("e {type_text} f");
+        let description =
+            Description::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let [field] = description.fields().collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        assert_eq!(field.type_text(), type_text.as_bytes());
+        assert_eq!(field.name(), b"f");
+        assert_eq!(field.end() - field.size(), 8, "{text}");
+        assert_eq!(field.size(), *size, "{text}");
+        assert_eq!(fixed_size(&description), *size, "{text}");
+        assert_eq!(field.is_signed(), *signed, "{text}");
+        assert_eq!(field.kind(), *kind, "{text}");
+        let (argument, is_location) = match kind {
+            Kind::DataLoc { string: STRING } => ("__get_str(f)", true),
+            Kind::RelLoc { string: STRING } => ("__get_rel_str(f)", true),
+            Kind::DataLoc { .. } | Kind::RelLoc { .. } => ("REC->f", true),
+            _ => ("REC->f", false),
+        };
+        assert_eq!(field.location().is_some(), is_location, "{text}");
+        let shown = format!("\"f={conversion}\", {argument}");
+        assert_eq!(print_fmt(&description), shown.as_bytes(), "{text}");
     }
 }
 
@@ -125,27 +137,18 @@ fn refused_fields() {
         // "Event descriptions": two spaces, a trailing space, a tab, a third word, no name.
         ("u32  a", Error::FieldSyntax),
         ("u32 a ", Error::FieldSyntax),
-        ("u32 ", Error::FieldSyntax),
         ("u32", Error::FieldSyntax),
-        ("a", Error::FieldSyntax),
         ("u32\ta", Error::FieldSyntax),
         ("u32 a b", Error::FieldSyntax),
         ("u32 a 4", Error::FieldSyntax),
-        ("char a 20", Error::FieldSyntax),
-        ("u32 a b c", Error::FieldSyntax),
-        ("unsigned", Error::FieldSyntax),
         ("unsigned int", Error::FieldSyntax),
         ("unsigned  int a", Error::FieldSyntax),
         ("unsigned int  a", Error::FieldSyntax),
-        ("unsigned int a 4", Error::FieldSyntax),
-        ("struct", Error::FieldSyntax),
         ("struct x", Error::FieldSyntax),
         ("struct  x a 4", Error::FieldSyntax),
         ("struct x  a 4", Error::FieldSyntax),
         ("struct x a  4", Error::FieldSyntax),
         ("struct x a 4 ", Error::FieldSyntax),
-        ("struct x a 4 5", Error::FieldSyntax),
-        ("__rel_loc", Error::FieldSyntax),
         ("__rel_loc char[]", Error::FieldSyntax),
         ("__rel_loc char[] a 4", Error::FieldSyntax),
         ("__rel_loc  char[] a", Error::FieldSyntax),
@@ -154,21 +157,12 @@ fn refused_fields() {
         ("__data_loc struct x[] a", Error::FieldSyntax),
         // "Event descriptions": anything else is no type.
         ("long a", Error::UnknownType),
-        ("unsigned long a", Error::UnknownType),
         ("bool a", Error::UnknownType),
-        ("size_t a", Error::UnknownType),
-        ("float a", Error::UnknownType),
-        ("double a", Error::UnknownType),
         ("unsigned u32 a", Error::UnknownType),
         ("signed char a", Error::FieldSyntax),
         ("U32 a", Error::UnknownType),
-        ("u32* a", Error::UnknownType),
         ("char* a", Error::UnknownType),
-        ("u", Error::FieldSyntax),
-        ("u128 a", Error::UnknownType),
         ("u32[4] a", Error::UnknownType),
-        ("short[4] a", Error::UnknownType),
-        ("string a", Error::UnknownType),
         ("stru a 4", Error::FieldSyntax),
         ("\u{a0}u32 a", Error::UnknownType),
         // ... nor is a location without `TYPE[]`.
@@ -178,46 +172,32 @@ fn refused_fields() {
         ("__data_loc unsigned [] a", Error::UnknownType),
         ("__rel_loc char[4] a", Error::UnknownType),
         ("__rel_loc char[]x a", Error::UnknownType),
-        ("rel_loc char[] a", Error::FieldSyntax),
         // 1 <= N <= 1024, decimal, octal or hex
         ("char[] a", Error::ArrayLength),
         ("char[0] a", Error::ArrayLength),
-        ("char[00] a", Error::ArrayLength),
-        ("char[0x0] a", Error::ArrayLength),
         ("char[1025] a", Error::ArrayLength),
         ("char[02001] a", Error::ArrayLength),
         ("char[0x401] a", Error::ArrayLength),
-        ("char[9999] a", Error::ArrayLength),
-        ("char[999999] a", Error::ArrayLength),
         ("unsigned char[1025] a", Error::ArrayLength),
-        ("unsigned char[0] a", Error::ArrayLength),
         ("char[aa] a", Error::ArrayLength),
         ("char[08] a", Error::ArrayLength),
         ("char[0x] a", Error::ArrayLength),
-        ("char[0xg] a", Error::ArrayLength),
-        ("char[x4] a", Error::ArrayLength),
         ("char[-1] a", Error::ArrayLength),
         ("char[+] a", Error::ArrayLength),
-        ("char[+0] a", Error::ArrayLength),
         ("char[++4] a", Error::ArrayLength),
         ("char[4\n] a", Error::ArrayLength),
         ("char[4 a", Error::ArrayLength),
         ("char[ 4] a", Error::FieldSyntax),
         ("char[0000001] a", Error::ArrayLength),
-        ("char[0x0000000000001] a", Error::ArrayLength),
         // Row 6 of the differences: `char[4][4]`
         ("char[4][4] a", Error::ArrayLength),
-        ("unsigned char[4][4] a", Error::ArrayLength),
         ("char[4]x a", Error::ArrayLength),
         // `struct TAG`: the size is given, decimal, > 0
         ("struct x a", Error::StructSize),
         ("struct x a 0", Error::StructSize),
-        ("struct x a 000", Error::StructSize),
         ("struct x a -1", Error::StructSize),
         ("struct x a 0x10", Error::StructSize),
-        ("struct x a 4k", Error::StructSize),
         ("struct x a +", Error::StructSize),
-        ("struct x a \n", Error::StructSize),
         ("struct x a 4\n\n", Error::StructSize),
         ("struct x a\t4", Error::StructSize),
         // Row 6 of the differences: names of fields
@@ -229,16 +209,12 @@ fn refused_fields() {
         ("u32 common_comm", Error::ReservedFieldName),
         ("u32 common_timestamp", Error::ReservedFieldName),
         ("u32 common_stacktrace", Error::ReservedFieldName),
-        ("u32 a\n", Error::FieldName),
         ("u32 a\nb", Error::FieldName),
-        ("u32 a\tb", Error::FieldName),
         ("u32 \x01", Error::FieldName),
-        ("u32 a\0", Error::FieldName),
         ("u32 a\x7f", Error::FieldName),
         ("u32 \"", Error::FieldName),
         ("u32 a%s", Error::FieldName),
         ("u32 a\\", Error::FieldName),
-        ("u32 a[20]", Error::FieldName),
         ("u32 a]", Error::FieldName),
         ("u32 *p", Error::FieldName),
         ("struct x a\" 4", Error::FieldName),
@@ -247,31 +223,24 @@ fn refused_fields() {
         ("u32 b; u8 a; struct x a 4", Error::DuplicateField),
         // Fields that the rest of the kernel would misread, or `format` could not show
         ("struct __data_loc a 4", Error::UnsafeType),
-        ("struct __data_loc_char a 4", Error::UnsafeType),
         ("struct my__rel_loc a 4", Error::UnsafeType),
-        ("struct x__rel_loc_char a 8", Error::UnsafeType),
         ("struct cpumask_t a 8", Error::UnsafeType),
         ("struct char[4] a 8", Error::UnsafeType),
-        ("struct x] a 8", Error::UnsafeType),
         ("struct x* a 8", Error::UnsafeType),
         ("struct \" a 8", Error::UnsafeType),
         ("struct x% a 8", Error::UnsafeType),
         ("struct \\n a 8", Error::UnsafeType),
         ("struct x\n a 8", Error::UnsafeType),
-        ("struct x\x7f a 8", Error::UnsafeType),
         ("__rel_loc x__data_loc[] a", Error::UnsafeType),
         ("__rel_loc __data_loc_char[] a", Error::UnsafeType),
         ("__data_loc __rel_loc[] a", Error::UnsafeType),
-        ("__data_loc cpumask_t[] a", Error::UnsafeType),
         ("__rel_loc cpumask_t[] a", Error::UnsafeType),
         ("__data_loc unsigned cpumask_t[] a", Error::UnsafeType),
         ("__data_loc char*[] a", Error::UnsafeType),
         ("__rel_loc char[4][] a", Error::UnsafeType),
-        ("__rel_loc char[][] a", Error::UnsafeType),
         ("__rel_loc \"[] a", Error::UnsafeType),
         ("__rel_loc %s[] a", Error::UnsafeType),
         ("__rel_loc x\\[] a", Error::UnsafeType),
-        ("__rel_loc x\t[] a", Error::UnsafeType),
     ];
     for (field, error) in table {
         let got = with_field(field, |_| ());
@@ -289,31 +258,11 @@ fn refused_fields() {
 /// Names that row 6 does not forbid are accepted, as in C.
 #[test]
 fn accepted_field_names() {
-    for name in [
-        "a",
-        "_",
-        "9",
-        "a.b",
-        "a-b",
-        "a->b",
-        "(",
-        "a,b",
-        "REC",
-        "common",
-        "common_x",
-        "cpu",
-        "comm",
-        "\u{e9}",
-        "u32",
-        "'",
-        ":",
-        "/",
-        "unsigned",
-        "struct",
-        "__rel_loc",
-    ] {
+    let names =
+        "a _ 9 a.b a-b a->b ( a,b REC common common_x cpu comm \u{e9} u32 ' : / unsigned struct";
+    for name in names.split(' ') {
         let got = with_field(&format!("u32 {name}"), |field| field.name().to_vec());
-        assert_eq!(got, Ok(name.as_bytes().to_vec()));
+        assert_eq!(got, Ok(name.as_bytes().to_vec()), "{name}");
     }
     let text = b"e u32 \x80\xff;u32 \x80\xfe";
     assert!(Description::parse(text).is_ok());

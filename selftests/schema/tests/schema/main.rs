@@ -3,9 +3,9 @@
 //! Tests of the schema, on the host.
 //!
 //! `names`, `fields`, `lines`, `groups`, `texts` and `payloads` are tables of the ABI, with the
-//! place in the ABI for each rule. `properties` and `writes` call the same functions with random
-//! input and compare the results with those of `model`, a second implementation of the ABI;
-//! `claims` asserts that both agree. `corpus` checks the claims with the stored inputs of the
+//! place in the ABI for each rule. `properties` calls the same functions with random input and
+//! compares the results with those of `model`, a second implementation of the ABI; `claims` asserts
+//! that both agree. `corpus` checks the claims with the stored inputs of the
 //! fuzzer. `command` compares the verdicts of `user-events check`, a shell script, with those of
 //! the schema.
 
@@ -22,4 +22,3 @@ mod names;
 mod payloads;
 mod properties;
 mod texts;
-mod writes;

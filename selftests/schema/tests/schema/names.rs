@@ -56,15 +56,7 @@ fn bad_names() {
         (b" u32 a", Error::NameEmpty),
         (&too_long, Error::NameTooLong),
         (b"a/b", Error::NameByte),
-        (b"/", Error::NameByte),
         (b"user_events/a", Error::NameByte),
-        (b"a\tb", Error::NameByte),
-        (b"a\nb", Error::NameByte),
-        (b"a\n", Error::NameByte),
-        (b"\0", Error::NameByte),
-        (b"a\x1f", Error::NameByte),
-        (b"a\x7fb", Error::NameByte),
-        (b"a#b", Error::NameByte),
         (b".", Error::NameReserved),
         (b"..", Error::NameReserved),
         (b"enable", Error::NameReserved),
@@ -88,9 +80,13 @@ fn bad_names() {
 #[test]
 fn every_byte_of_a_name() {
     for byte in 0..=255u8 {
-        let good = byte > b' ' && byte != 0x7f && !b"/:#".contains(&byte);
+        let expected = match byte {
+            b':' => Err(Error::Flags),
+            ..=b' ' | 0x7f | b'/' | b'#' => Err(Error::NameByte),
+            _ => Ok(()),
+        };
         for name in [[byte, b'x', b'x'], [b'x', byte, b'x'], [b'x', b'x', byte]] {
-            assert_eq!(check_name(&name).is_ok(), good, "byte {byte:#x}");
+            assert_eq!(check_name(&name), expected, "byte {byte:#x}");
         }
     }
 }

@@ -43,32 +43,27 @@ fn check_one(field: &str, size: u32, offset: u32, data: &[u8]) -> Answer {
     check(&format!("e {field}"), &payload)
 }
 
-/// "Writing": a payload shorter than the fixed part is EINVAL; longer ones are recorded.
+/// "Writing": a payload shorter than the fixed part is EINVAL, before a location is checked; longer
+/// ones are recorded.
 #[test]
 fn fixed_part() {
     for (text, fixed) in [
         ("e", 0),
-        ("e u8 a", 1),
         ("e u32 a;u64 b", 12),
         ("e char[100] a", 100),
         ("e struct t a 5000", 5000),
+        ("e struct t a 100;__rel_loc char[] b", 104),
     ] {
-        for len in [0, 1, 4, 11, 12, 13, 99, 100, 101, 4999, 5000, 5001] {
+        for len in 0..fixed {
             let got = check(text, &vec![0xff; len]);
-            match len >= fixed {
-                true => assert_eq!(got, COMPLETE, "{text} with {len}"),
-                false => assert_eq!(got, Err(Error::PayloadShort), "{text} with {len}"),
-            }
+            assert_eq!(got, Err(Error::PayloadShort), "{text} with {len}");
+        }
+        for len in fixed..fixed + 3 {
+            let got = check(text, &vec![0; len]);
+            assert!(got.is_ok(), "{text} with {len}: {got:?}");
         }
     }
     assert_eq!(Error::PayloadShort.errno(), Errno::Inval);
-
-    // A payload that ends within the location is refused as too short, before the location is
-    // checked.
-    assert_eq!(
-        check("e __rel_loc char[] a", &[0xff; 3]),
-        Err(Error::PayloadShort)
-    );
 }
 
 /// "Writing": the offset of `__rel_loc` counts from the end of the field itself; that of
@@ -233,7 +228,8 @@ fn foreign_locations() {
     assert_eq!(check_payload(&[0; 104], 0, &locations), COMPLETE);
 }
 
-/// Every location in or near a small record gets the model's verdict.
+/// Every location in or near a small record gets the model's verdict, alone and beside another field
+/// that may be a location as well.
 #[test]
 fn every_small_one() {
     let kinds = [
@@ -242,23 +238,30 @@ fn every_small_one() {
         "__data_loc char[]",
         "__data_loc u8[]",
     ];
-    let places = [("", ""), ("u8 x;", ""), ("", ";u8 x")];
-    let mut count = 0;
-    for (kind, (before, behind)) in kinds.iter().flat_map(|kind| places.map(|at| (kind, at))) {
-        let text = format!("e {before}{kind} a{behind}");
+    let at = |size, offset| location(size, offset).to_ne_bytes();
+    // The other field, its bytes, and whether it is the first one.
+    let others: [(&str, &[u8], bool); 7] = [
+        ("", b"", true),
+        ("u8 x", b"x", true),
+        ("u8 x", b"y", false),
+        ("__rel_loc char[] x", &at(1, 4), true),
+        ("__data_loc u8[] x", &at(2, 16), true),
+        ("__rel_loc char[] x", &at(0, 0), false),
+        ("__data_loc char[] x", &at(2, 16), false),
+    ];
+    for (kind, (other, bytes, is_first)) in
+        (kinds.iter()).flat_map(|kind| others.map(|other| (kind, other)))
+    {
+        let (text, before, behind): (_, &[u8], &[u8]) = match is_first {
+            true => (format!("e {other};{kind} a"), bytes, b""),
+            false => (format!("e {kind} a;{other}"), b"", bytes),
+        };
         let (_, fields) = model::parse(text.as_bytes()).unwrap();
         for data in ["", "a", "\0", "ab", "a\0", "\0b", "\0\0", "a\0c"] {
-            for size in 0..=12 {
-                for offset in 0..=17 {
-                    let location = location(size, offset).to_ne_bytes();
-                    let before = vec![b'x'; before.len().min(1)];
-                    let behind = vec![b'y'; behind.len().min(1)];
-                    let payload = [&before[..], &location, &behind, data.as_bytes()].concat();
-                    claims::payload(text.as_bytes(), &fields, &payload);
-                    count += 1;
-                }
+            for (size, offset) in (0..=12).flat_map(|size| (0..=21).map(move |at| (size, at))) {
+                let payload = [before, &at(size, offset), behind, data.as_bytes()].concat();
+                claims::payload(text.as_bytes(), &fields, &payload);
             }
         }
     }
-    assert_eq!(count, 12 * 8 * 13 * 18);
 }

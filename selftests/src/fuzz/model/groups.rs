@@ -55,7 +55,6 @@ pub enum Line {
 }
 
 /// A group with a name.
-#[derive(Clone)]
 pub struct Group {
     pub number: u8,
     /// Unique, even among removed groups.
@@ -108,14 +107,11 @@ impl Model {
         let used = self.used();
         let events = self.events.iter().filter(|event| event.key.group == group);
         let used = events.clone().filter(|event| used & bit(event.number) != 0);
+        let files = self.open.values();
         Usage {
             events: events.count(),
             used_events: used.count(),
-            open_files: self
-                .open
-                .values()
-                .filter(|file| file.group == group)
-                .count(),
+            open_files: files.filter(|file| file.group == group).count(),
         }
     }
 
@@ -164,24 +160,12 @@ impl Model {
         Ok(())
     }
 
-    /// Looks up a group's data file for a process.
-    fn find(&self, slot: usize, step: &Step) -> Result<u32> {
+    /// Looks up the data file of a group for a process. Returns the group's serial.
+    pub(super) fn look_up(&self, slot: usize, group: u8) -> Result<u32> {
         // Other users cannot search the directory.
         check(self.child(slot).is_root, Errno::EACCES)?;
-        let group = self.group(step.name).ok_or(Errno::ENOENT)?;
+        let group = self.group(group).ok_or(Errno::ENOENT)?;
         Ok(group.serial)
-    }
-
-    pub(super) fn open_in(&mut self, slot: usize, step: &Step) -> Result<()> {
-        self.find(slot, step)?;
-        self.open_file(slot, step, step.name);
-        Ok(())
-    }
-
-    pub(super) fn hold(&mut self, slot: usize, step: &Step) -> Result<()> {
-        let serial = self.find(slot, step)?;
-        self.child_mut(slot).held = Some((step.name, serial));
-        Ok(())
     }
 
     pub(super) fn open_held(&mut self, slot: usize, step: &Step) -> Result<()> {
@@ -204,13 +188,8 @@ impl Model {
 
     /// Returns whether a group has reached its limit. No worker fills the first group.
     pub(super) fn is_full(&self, group: u8) -> bool {
-        let limit = self.group(group).map(|group| group.limits.events as usize);
-        limit.is_some_and(|limit| {
-            let count = self
-                .events
-                .iter()
-                .filter(|event| event.key.group == group)
-                .count();
+        self.group(group).is_some_and(|its| {
+            let (count, limit) = (self.usage(group).events, its.limits.events as usize);
             assert!(count <= limit, "too many events in group {group}");
             count == limit
         })

@@ -18,17 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The maximum of a worker's open perf events.
 pub const PERFS: usize = 2;
 
-/// The implementation whose behaviour is predicted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Implementation {
-    Ours,
-    C,
-}
-
 /// The expected state of a worker.
-#[derive(Clone)]
 pub struct Model {
-    pub implementation: Implementation,
+    /// The kernel has the C implementation.
+    pub is_c: bool,
     /// The oldest first.
     pub events: Vec<Event>,
     /// Groups with a name.
@@ -37,7 +30,6 @@ pub struct Model {
     open: BTreeMap<u32, OpenFile>,
     /// Unused events that are about to go.
     pub going: Vec<Key>,
-    pub has_instance: bool,
     /// Records taken by the instance since the last comparison, in order.
     pub recorded: Vec<Record>,
     /// The trace core may empty the instance's buffer. When a line of `dynamic_events` is to delete
@@ -63,26 +55,21 @@ fn check(condition: bool, errno: Errno) -> Result<()> {
 
 impl Model {
     /// The state of one new process.
-    pub fn new(implementation: Implementation, pid: i32) -> Model {
+    pub fn new(is_c: bool, pid: i32) -> Model {
         let mut children = [const { None }; CHILDREN];
         children[0] = Some(Child::new(pid));
         Model {
-            implementation,
+            is_c,
             events: Vec::new(),
             groups: Vec::new(),
             children,
             open: BTreeMap::new(),
             going: Vec::new(),
-            has_instance: true,
             recorded: Vec::new(),
             may_be_emptied: false,
             perfs: [const { None }; PERFS],
             next: 0,
         }
-    }
-
-    fn is_c(&self) -> bool {
-        self.implementation == Implementation::C
     }
 
     pub fn child(&self, slot: usize) -> &Child {
@@ -103,8 +90,12 @@ impl Model {
         event.expect("an event that is used exists")
     }
 
-    pub fn position(&self, key: Key) -> Option<usize> {
-        self.events.iter().position(|event| event.key == key)
+    pub fn find(&self, key: Key) -> Option<&Event> {
+        self.events.iter().find(|event| event.key == key)
+    }
+
+    pub fn find_mut(&mut self, key: Key) -> Option<&mut Event> {
+        self.events.iter_mut().find(|event| event.key == key)
     }
 
     /// The events with an index in a process's open file.

@@ -39,8 +39,7 @@ impl Model {
 
     /// Attaches or detaches a tracer.
     fn listen(&mut self, key: Key, tracer: TraceInstance, on: bool) -> Result<()> {
-        let at = self.position(key).ok_or(Errno::ENOENT)?;
-        let event = &mut self.events[at];
+        let event = self.find_mut(key).ok_or(Errno::ENOENT)?;
         let was = !event.tracers.is_empty();
         event.was_in_instance |=
             matches!(tracer, TraceInstance::Instance | TraceInstance::Histogram);
@@ -52,7 +51,7 @@ impl Model {
         if was != is {
             let open = self.open.values_mut();
             for file in open.filter(|file| file.indices.contains(&number)) {
-                file.polls.change();
+                file.has_changed = true;
             }
             for child in self.children.iter_mut().flatten() {
                 let bits = child.bits.iter().filter(|(_, event)| **event == number);
@@ -110,7 +109,6 @@ impl Model {
             event.filtered = false;
             event.was_in_instance = false;
         }
-        self.has_instance = false;
         self.may_be_emptied = false;
         self.recorded.clear();
         self.settle();
@@ -119,7 +117,7 @@ impl Model {
     /// Makes an event by a line of `dynamic_events`.
     pub fn make(&mut self, key: Key) -> Result<()> {
         let only_in_c = FIELDS[usize::from(key.fields)].only_in_c;
-        check(!only_in_c || self.is_c(), Errno::EINVAL)?;
+        check(!only_in_c || self.is_c, Errno::EINVAL)?;
         let is_there = key.group == FIRST_GROUP || self.group(key.group).is_some();
         check(is_there, Errno::EINVAL)?;
         self.find_or_make(key, true).map(drop)
@@ -127,7 +125,7 @@ impl Model {
 
     /// Tries to make an event by a line of `dynamic_events` whose last field is bad.
     pub fn make_nonsense(&mut self, name: u8) -> Result<()> {
-        let is_taken = self.is_c() && self.has_single(name);
+        let is_taken = self.is_c && self.has_single(name);
         check(!is_taken, Errno::EADDRINUSE)?;
         Err(Errno::EINVAL)
     }
@@ -138,7 +136,7 @@ impl Model {
         let mut events = self.events.iter();
         let event = events.find(|event| event.key.is_called(group, name));
         let event = event.ok_or(Errno::ENOENT)?;
-        let name_is_enough = fields == 0 && !self.is_c();
+        let name_is_enough = fields == 0 && !self.is_c;
         let meant = name_is_enough || event.key.fields == fields;
         check(meant, Errno::ENOENT)?;
         check(self.used() & bit(event.number) == 0, Errno::EBUSY)?;

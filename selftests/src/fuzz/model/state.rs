@@ -2,8 +2,7 @@
 
 //! The state: events, open files, processes and their memory.
 
-use super::super::polls::Polls;
-use super::super::step::{FILES, PLACES};
+use crate::fuzz::step::{FILES, PLACES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The identity of an event.
@@ -31,7 +30,6 @@ pub enum TraceInstance {
     Perf(usize),
 }
 
-#[derive(Clone)]
 pub struct Event {
     pub key: Key,
     /// A number used by files and registrations, unique among the existing events, and below 128.
@@ -57,7 +55,6 @@ pub struct Record {
 }
 
 /// An open perf event.
-#[derive(Clone)]
 pub struct PerfEvent {
     pub(super) key: Key,
     /// The slot of the sampled process.
@@ -67,14 +64,14 @@ pub struct PerfEvent {
     pub(super) records: Vec<Record>,
 }
 
-#[derive(Clone, Default)]
 pub(super) struct OpenFile {
     /// The number of its group.
     pub group: u8,
     pub mode: u8,
     /// The numbers of the events by index.
     pub indices: Vec<u32>,
-    pub polls: Polls,
+    /// One of its events has changed since the last poll.
+    pub has_changed: bool,
 }
 
 /// The state of a process's second page.

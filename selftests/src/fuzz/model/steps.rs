@@ -6,11 +6,12 @@ use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::large;
 use crate::fuzz::payload::payload;
-use crate::fuzz::polls::Polls;
+use crate::fuzz::polls;
 use crate::fuzz::step::*;
 use crate::kit::abi::NO_INDEX;
 use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeSet;
+use std::mem;
 
 impl Model {
     /// The result of a step of the process in `slot`.
@@ -34,8 +35,14 @@ impl Model {
                 check(self.child(slot).is_root, Errno::EACCES)?;
                 self.open_file(slot, step, FIRST_GROUP);
             }
-            Call::OpenIn => self.open_in(slot, step)?,
-            Call::Hold => self.hold(slot, step)?,
+            Call::OpenIn => {
+                self.look_up(slot, step.name)?;
+                self.open_file(slot, step, step.name);
+            }
+            Call::Hold => {
+                let serial = self.look_up(slot, step.name)?;
+                self.child_mut(slot).held = Some((step.name, serial));
+            }
             Call::OpenHeld => self.open_held(slot, step)?,
             Call::Close => self.child_mut(slot).files[usize::from(step.file)] = None,
             Call::Duplicate => {
@@ -50,7 +57,8 @@ impl Model {
             Call::Poll => {
                 let file = self.file(slot, step)?;
                 let open = self.open.get_mut(&file).expect("an open file");
-                return Ok(open.polls.take(!open.indices.is_empty()));
+                let has_changed = mem::take(&mut open.has_changed);
+                return Ok(polls::predicted(has_changed, !open.indices.is_empty()));
             }
             Call::Protect => self.child_mut(slot).page = Page::ReadOnly,
             Call::Unprotect => self.child_mut(slot).page = Page::Writable,
@@ -76,7 +84,7 @@ impl Model {
             group,
             mode: step.value,
             indices: Vec::new(),
-            polls: Polls::default(),
+            has_changed: false,
         };
         self.open.insert(number, file);
         self.child_mut(slot).files[usize::from(step.file)] = Some(number);
@@ -104,7 +112,7 @@ impl Model {
     }
 
     fn compat(&self, step: &Step) -> Result<()> {
-        check(!(self.is_c() && step.has(flag::COMPAT)), Errno::ENOTTY)
+        check(!(self.is_c && step.has(flag::COMPAT)), Errno::ENOTTY)
     }
 
     fn register(&mut self, slot: usize, step: &Step) -> Result<i64> {
@@ -125,7 +133,7 @@ impl Model {
         check(!child.bits.contains_key(&at), Errno::EADDRINUSE)?;
         match step.defect {
             NAME_UNMAPPED | NAME_OVER_THE_EDGE => return Err(Errno::EFAULT),
-            UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => {
+            UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c => {
                 self.asked_first(slot, step)?
             }
             _ => {}
@@ -137,7 +145,7 @@ impl Model {
             _ => {}
         }
         let only_in_c = FIELDS[usize::from(step.fields)].only_in_c;
-        check(!only_in_c || self.is_c(), Errno::EINVAL)?;
+        check(!only_in_c || self.is_c, Errno::EINVAL)?;
         let persistent = step.has(flag::PERSIST);
         check(!persistent || child.is_root, Errno::EPERM)?;
 
@@ -151,7 +159,7 @@ impl Model {
         let takes_any = (self.group(key.group)).is_none_or(|group| group.limits.any_names);
         check(takes_any || !key.multi, Errno::EINVAL)?;
         let event = self.find_or_make(key, persistent)?;
-        if !can_write && self.is_c() {
+        if !can_write && self.is_c {
             // The file has its index nevertheless.
             self.index(file, event);
             return Err(Errno::ENOMEM);
@@ -165,20 +173,16 @@ impl Model {
             child.unknown[place] |= mask;
         }
         child.put(at, is_on);
-        if step.defect == READ_ONLY_ARGUMENT && self.is_c() {
-            // Registered, though the caller does not receive the index.
-            self.child_mut(slot).bits.insert(at, event);
-            self.index(file, event);
-            return Ok(NO_INDEX.into());
-        }
-        if step.defect == READ_ONLY_ARGUMENT {
+        let index = self.index(file, event);
+        let is_told = step.defect != READ_ONLY_ARGUMENT;
+        if !is_told && !self.is_c {
             // The registration is undone, but the file has its index.
             self.child_mut(slot).put(at, false);
-            self.index(file, event);
             return Err(Errno::EFAULT);
         }
+        // C registers even if the caller does not receive the index.
         self.child_mut(slot).bits.insert(at, event);
-        Ok(self.index(file, event))
+        Ok(if is_told { index } else { NO_INDEX.into() })
     }
 
     /// The C implementation parses fields only after these checks.
@@ -338,9 +342,9 @@ impl Model {
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
         // The module adds a NUL behind a record with an array of characters.
-        let recorded = payload.len() + usize::from(fields.has_chars && !self.is_c());
+        let recorded = payload.len() + usize::from(fields.has_chars && !self.is_c);
         let outcome = large::outcome(recorded, in_ftrace, perfs.count() > 0, limits);
-        check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
+        check(outcome.can || has_trigger || self.is_c, Errno::E2BIG)?;
         let record = Record {
             event: serial,
             pid: (!by_thread).then_some(self.child(slot).pid),

@@ -5,7 +5,6 @@
 
 use super::listings::{HeldListings, FILES_OF_A_GROUP};
 use super::Worker;
-use crate::fuzz::child::CHILDREN;
 use crate::fuzz::model::{Key, Line, Options, TraceInstance as Listener};
 use crate::fuzz::step::*;
 use crate::kit::errno::{Errno, Result};
@@ -17,29 +16,41 @@ use std::os::unix::fs::PermissionsExt;
 /// The maximum length of a line, in bytes.
 const MAX_LINE: usize = 255;
 
-/// Suffixes that make a worker's name invalid for a group.
-const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
-
-/// Invalid options of a new group.
-const WRONG_OPTIONS: [&str; 17] = [
-    "events",
-    "events=",
-    "events=0",
-    "events=-1",
-    "events=32769",
-    "events=4294967297",
-    "events=1x",
-    "events = 1",
-    "EVENTS=1",
-    "events=2 events=2",
-    "bytes_per_second=",
-    "bytes_per_second=4294967296",
-    "bytes_per_second=1 events=1 bytes_per_second=1",
-    "bytes=1",
-    "names=",
-    "names=any names=any",
-    "r",
+/// Lines that are refused, where `{}` is the name of a group.
+const WRONG_LINES: [&str; 28] = [
+    "{}",
+    "g{}",
+    "G:{}",
+    "g: {}",
+    "!g:{}",
+    "g:",
+    "-:",
+    "-",
+    "-:{} {}",
+    "-:{} events=1",
+    "g:multi",
+    "g:{}_multi",
+    "-:{}_multi",
+    "g:{}-r",
+    "g:{}/r",
+    "g:{}:",
+    "g:{}\u{e9}",
+    "-:{}\0",
+    // 33 bytes.
+    "g:_________________________________",
+    "g:{} events=",
+    "g:{} events=0",
+    "g:{} events=32769",
+    "g:{} events=4294967297",
+    "g:{} EVENTS=1",
+    "g:{} events=2 events=2",
+    "g:{} bytes_per_second=4294967296",
+    "g:{} names=",
+    "g:{} r",
 ];
+
+/// Lines without an effect.
+const COMMENTS: [&str; 4] = ["", "  ", "#", "# g:{}"];
 
 /// More than a worker makes, and few enough that the groups of several workers stay within the
 /// limit of all.
@@ -63,7 +74,7 @@ impl Worker {
     /// The number of a group, mostly one that exists, or that does not.
     fn group_number(&mut self, exists: bool) -> u8 {
         let any = 1 + self.random.byte_below(GROUPS as u8);
-        let there = |number: &u8| self.ours.group(*number).is_some() == exists;
+        let there = |number: &u8| self.model.group(*number).is_some() == exists;
         let wanted: Vec<u8> = (1..=GROUPS as u8).filter(there).collect();
         match self.random.thousandths(250) {
             true => any,
@@ -76,59 +87,33 @@ impl Worker {
         let count = self.random.weighted(&[(6, 1), (2, 2), (1, 4)]);
         let mut lines: Vec<(String, Line)> = (0..count).map(|_| self.line()).collect();
         let (last, _) = lines.last_mut().expect("one line at least");
-        if !last.is_empty() && self.random.thousandths(200) {
-            // The end of the text ends the line, too.
-            self.write_lines(&lines, "");
-        } else {
-            self.write_lines(&lines, "\n");
-        }
+        // The end of the text ends the line, too.
+        let end = match !last.is_empty() && self.random.thousandths(200) {
+            true => "",
+            false => "\n",
+        };
+        self.write_lines(&lines, end);
     }
 
     /// Chooses a line for `user_events_groups`, with its meaning.
     fn line(&mut self) -> (String, Line) {
         let kind = self.random.weighted(&[
-            (30, Kind::Make),
-            (10, Kind::Remove),
-            (5, Kind::WrongName),
-            (6, Kind::WrongOption),
-            (4, Kind::NoLine),
-            (5, Kind::Comment),
+            (30, Line::Set(0, Options::default())),
+            (10, Line::Remove(0)),
+            (15, Line::Wrong),
+            (5, Line::Comment),
         ]);
-        let (number, name) = {
-            let number = self.group_number(!matches!(kind, Kind::Make));
-            (number, group_of(self.number, number))
-        };
-        let (mut line, about) = match kind {
-            Kind::Make => {
+        let number = self.group_number(!matches!(kind, Line::Set(..)));
+        let (line, about) = match kind {
+            Line::Set(..) => {
                 let (text, options) = self.options();
-                (format!("g:{name}{text}"), Line::Set(number, options))
+                (format!("g:{{}}{text}"), Line::Set(number, options))
             }
-            Kind::Remove => (format!("-:{name}"), Line::Remove(number)),
-            Kind::WrongName => (self.wrong_name(), Line::Wrong),
-            Kind::WrongOption => {
-                let option = *self.random.one_of(&WRONG_OPTIONS);
-                (format!("g:{name} {option}"), Line::Wrong)
-            }
-            Kind::NoLine => {
-                let lines = [
-                    name.clone(),
-                    format!("g{name}"),
-                    format!("G:{name}"),
-                    format!("g: {name}"),
-                    format!("-:{name} {name}"),
-                    format!("-:{name} events=1"),
-                    format!("!g:{name}"),
-                    "g:".into(),
-                    "-:".into(),
-                    "-".into(),
-                ];
-                (self.random.one_of(&lines).clone(), Line::Wrong)
-            }
-            Kind::Comment => {
-                let lines = ["".into(), "  ".into(), "#".into(), format!("# g:{name}")];
-                (self.random.one_of(&lines).clone(), Line::Comment)
-            }
+            Line::Remove(_) => ("-:{}".into(), Line::Remove(number)),
+            Line::Wrong => (self.random.one_of(&WRONG_LINES).to_string(), kind),
+            Line::Comment => (self.random.one_of(&COMMENTS).to_string(), kind),
         };
+        let mut line = line.replace("{}", &group_of(self.number, number));
         if self.random.thousandths(150) {
             line = format!(" {line} ");
         }
@@ -145,22 +130,6 @@ impl Worker {
             };
         }
         (line, about)
-    }
-
-    /// A line with an invalid name of a group.
-    fn wrong_name(&mut self) -> String {
-        let wrong = *self.random.one_of(&WRONG_NAMES);
-        let wrong = group_of(self.number, 1) + wrong;
-        let too_long = group_of(self.number, GROUPS as u8) + "_";
-        let name = self
-            .random
-            .weighted(&[(7, &*wrong), (1, "multi"), (2, &*too_long)]);
-        let what = if self.random.thousandths(700) {
-            "g"
-        } else {
-            "-"
-        };
-        format!("{what}:{name}")
     }
 
     /// Chooses options of a group. Limits on bytes per second are such that no result depends on
@@ -216,7 +185,7 @@ impl Worker {
             if failure.is_some() {
                 continue;
             }
-            match self.predict(|model| model.group_line(*about)) {
+            match self.model.group_line(*about) {
                 Ok(()) => {
                     want = text.len();
                     if matches!(about, Line::Remove(_)) {
@@ -256,7 +225,7 @@ impl Worker {
     /// Ends some uses of a group, mostly all, and removes the group.
     fn remove_group(&mut self) {
         let number = self.group_number(true);
-        if self.ours.group(number).is_some() {
+        if self.model.group(number).is_some() {
             for end in [
                 Worker::detach_all,
                 Worker::unregister_all,
@@ -273,45 +242,34 @@ impl Worker {
 
     /// Detaches all listeners from the events of a group.
     fn detach_all(&mut self, group: u8) {
-        loop {
-            let mut events = self.ours.events.iter();
-            let found = events.find_map(|event| {
-                let listener = event.tracers.first().copied();
-                let listener = listener.filter(|_| event.key.group == group);
-                listener.map(|listener| (event.key, listener))
-            });
-            let Some((key, listener)) = found else {
-                return;
-            };
-            self.detach(key, listener);
-        }
-    }
-
-    fn detach(&mut self, key: Key, listener: Listener) {
-        self.settle(key.group, key.name);
-        match listener {
-            Listener::Perf(perf) => self.close_perf(perf),
-            Listener::Histogram => {
-                self.attach(key, listener, "trigger", "!hist:keys=common_pid", false);
-            }
-            Listener::Top | Listener::Instance => {
-                self.attach(key, listener, "enable", "0", false);
+        let events = self.model.events.iter();
+        let events = events.filter(|event| event.key.group == group);
+        let found: Vec<(Key, Listener)> = events
+            .flat_map(|event| event.tracers.iter().map(|one| (event.key, *one)))
+            .collect();
+        for (key, listener) in found {
+            self.settle(key.group, key.name);
+            match listener {
+                Listener::Perf(perf) => self.close_perf(perf),
+                Listener::Histogram => {
+                    self.attach(key, listener, "trigger", "!hist:keys=common_pid", false);
+                }
+                Listener::Top | Listener::Instance => {
+                    self.attach(key, listener, "enable", "0", false);
+                }
             }
         }
     }
 
     /// Unregisters all bits of a group's events, in each process.
     fn unregister_all(&mut self, group: u8) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
-            let bits = self.ours.bits_in(slot, group);
+        for slot in self.slots() {
+            let bits = self.model.bits_in(slot, group);
             let mut steps = Vec::new();
-            if !bits.is_empty() && self.ours.child(slot).files.iter().all(Option::is_none) {
+            if !bits.is_empty() && self.model.child(slot).files.iter().all(Option::is_none) {
                 steps.push(Step::new(Call::Open));
             }
-            let files = &self.ours.child(slot).files;
+            let files = &self.model.child(slot).files;
             let file = files.iter().position(Option::is_some).unwrap_or(0);
             steps.extend(bits.into_iter().map(|(place, bit)| Step {
                 file: file as u8,
@@ -325,12 +283,9 @@ impl Worker {
 
     /// Closes all files of a group, in each process.
     fn close_all(&mut self, group: u8) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
+        for slot in self.slots() {
             let files = 0..FILES as u8;
-            let files = files.filter(|file| self.ours.group_of_file(slot, *file) == group);
+            let files = files.filter(|file| self.model.group_of_file(slot, *file) == group);
             let steps: Vec<Step> = files
                 .map(|file| Step {
                     file,
@@ -343,7 +298,7 @@ impl Worker {
 
     fn predict_and_take(&mut self, slot: usize, steps: &[Step]) {
         for steps in steps.chunks(u8::MAX.into()) {
-            let predicted = |step: &Step| (*step, self.predict(|model| model.step(slot, step)));
+            let predicted = |step: &Step| (*step, self.model.step(slot, step));
             let steps: Vec<(Step, Result<i64>)> = steps.iter().map(predicted).collect();
             self.take(slot, &steps);
         }
@@ -357,7 +312,7 @@ impl Worker {
         let mode = *self.random.one_of(&modes);
         let path = file_of(self.number, number, FILES_OF_A_GROUP[file]);
         let got = fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(Errno::from);
-        let want = self.predict(|model| model.change_mode(number, file, mode));
+        let want = self.model.change_mode(number, file, mode);
         self.tell_op(|| format!("mode {mode:o} of {path} -> {got:?}"));
         self.compare("change of a mode", got, want);
     }
@@ -366,7 +321,7 @@ impl Worker {
     fn listing(&mut self) {
         if self.listings.len() < LISTINGS && self.random.thousandths(400) {
             let number = self.group_number(true);
-            let serial = self.ours.group(number).map(|group| group.serial);
+            let serial = self.model.group(number).map(|group| group.serial);
             let opened = HeldListings::open(self.number, number, serial.unwrap_or(0));
             let got = opened.as_ref().map(drop).map_err(|errno| *errno);
             self.tell_op(|| format!("open the listings of group {number} -> {got:?}"));
@@ -400,15 +355,4 @@ impl Worker {
             wait::eventually(|| group::write(&line) != Err(Errno::EBUSY));
         }
     }
-}
-
-/// The kinds of lines for `user_events_groups`.
-#[derive(Clone, Copy)]
-enum Kind {
-    Make,
-    Remove,
-    WrongName,
-    WrongOption,
-    NoLine,
-    Comment,
 }

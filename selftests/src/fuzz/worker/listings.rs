@@ -47,14 +47,14 @@ impl Worker {
 
         // C's listings are unordered.
         let ordered = |mut lines: Vec<String>| {
-            if self.c.is_some() {
+            if self.model.is_c {
                 lines.sort();
             }
             lines
         };
 
         let want = self.status_of(FIRST_GROUP);
-        let events = self.model().events.iter().map(|event| event.key);
+        let events = self.model.events.iter().map(|event| event.key);
         let want_lines = events.map(|key| {
             let name = self.line_name(key.group, key.name);
             description(&name, key.fields, false)
@@ -95,7 +95,7 @@ impl Worker {
 
     /// The expected lines of a group's status file, without the ids of formats.
     fn status_of(&self, group: u8) -> Vec<String> {
-        let events = self.model().events.iter();
+        let events = self.model.events.iter();
         let events = events.filter(|event| event.key.group == group);
         let line = |event: &Event| {
             let name = name_of(self.number, event.key.name);
@@ -116,7 +116,7 @@ impl Worker {
 
     /// Compares the list of groups, and each group's listings and modes.
     fn list_groups(&self) {
-        let groups = &self.model().groups;
+        let groups = &self.model.groups;
         let mut want: Vec<String> = groups.iter().map(|group| self.line_of(group)).collect();
         // By name, as the rest of a line starts with a character lower than those of names.
         want.sort();
@@ -137,26 +137,22 @@ impl Worker {
 
         for number in 1..=GROUPS as u8 {
             let paths = FILES_OF_A_GROUP.map(|file| file_of(self.number, number, file));
-            let mode = |path: &String| match fs::metadata(path) {
-                Ok(metadata) => Ok(metadata.permissions().mode() & 0o7777),
-                Err(error) => Err(Errno::from(error)),
-            };
-            let Some(group) = self.model().group(number) else {
-                for path in &paths {
-                    self.compare(path, mode(path), Err(Errno::ENOENT));
-                }
-                let system = system_of(self.number, number);
-                for system in [system.clone(), format!("{system}_multi")] {
-                    self.compare(&system, tracefs::group_dir(&system).exists(), false);
-                }
-                continue;
-            };
-            for (path, want) in paths.iter().zip(group.modes) {
-                self.compare(path, mode(path), Ok(want));
+            let group = self.model.group(number);
+            for (at, path) in paths.iter().enumerate() {
+                let mode = fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+                let want = group.map(|group| group.modes[at]).ok_or(Errno::ENOENT);
+                self.compare(path, mode.map_err(Errno::from), want);
             }
-            let [_, status, profile] = paths;
-            let (status, profile) = (read(&status).0, read(&profile).0);
-            self.compare_listings(number, &status, &profile);
+            if group.is_some() {
+                let [_, status, profile] = paths;
+                let (status, profile) = (read(&status).0, read(&profile).0);
+                self.compare_listings(number, &status, &profile);
+                continue;
+            }
+            let system = system_of(self.number, number);
+            for system in [system.clone(), format!("{system}_multi")] {
+                self.compare(&system, tracefs::group_dir(&system).exists(), false);
+            }
         }
     }
 
@@ -172,12 +168,11 @@ impl Worker {
             ""
         };
         let events = group.limits.events;
-        let usage = self.model().usage(group.number);
         let Usage {
             events: count,
             used_events,
             open_files,
-        } = usage;
+        } = self.model.usage(group.number);
         format!("g:{name} events={events}{rate}{names} # {count} events, {used_events} used, {open_files} open files{refused}")
     }
 
@@ -219,7 +214,7 @@ impl Worker {
             read_from(file, "a listing that is kept").0
         });
         let [status, profile] = texts;
-        let now = self.model().group(group);
+        let now = self.model.group(group);
         match now.is_some_and(|group| group.serial == *serial) {
             true => self.compare_listings(group, &status, &profile),
             false => {

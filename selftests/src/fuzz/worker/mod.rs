@@ -8,21 +8,21 @@ mod listings;
 mod ops;
 mod records;
 
-use super::child::{order, Child, Pipes, CHILDREN, WORDS};
+use super::child::{address, line, order, Child, CHILDREN};
 use super::gen::Gen;
-use super::model::{Implementation, Model, Page, PERFS};
+use super::model::{Model, Page, PERFS};
 use super::polls;
 use super::step::*;
+use super::Options;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::PAGE;
 use crate::kit::perf::Perf;
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, ring, wait};
 use listings::HeldListings;
 pub use records::Emptied;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -45,14 +45,8 @@ struct Process {
 
 impl Process {
     fn new(pid: i32) -> Process {
-        Process {
-            pid,
-            memory: Process::memory(pid),
-        }
-    }
-
-    fn memory(pid: i32) -> File {
-        File::open(format!("/proc/{pid}/mem")).expect("open a process's memory")
+        let memory = File::open(format!("/proc/{pid}/mem")).expect("open a process's memory");
+        Process { pid, memory }
     }
 }
 
@@ -69,12 +63,12 @@ enum Told {
 }
 
 pub struct Worker {
-    number: u32,
+    pub number: u32,
     random: Random,
-    ours: Model,
-    /// Present if the C implementation runs.
-    c: Option<Model>,
-    pipes: Vec<Pipes>,
+    model: Model,
+    /// The lines to the processes of all slots; and their other ends, so that none is closed.
+    lines: Vec<File>,
+    _ends: Vec<File>,
     processes: [Option<Process>; CHILDREN],
     instance: Option<TraceInstance>,
     perfs: [Option<Sampler>; PERFS],
@@ -92,28 +86,21 @@ pub struct Worker {
     past: VecDeque<Told>,
     /// The number of steps and ops.
     pub done: u64,
-    /// The number of those for which this implementation and C differ.
-    pub differences: u64,
     /// Mostly quick steps, in long rows.
-    pub rush: bool,
+    rush: bool,
     /// Include groups, which the C implementation lacks.
-    pub groups: bool,
+    groups: bool,
     listings: Vec<HeldListings>,
 }
 
 impl Worker {
     /// Starts the first process.
-    pub fn new(
-        seed: u64,
-        number: u32,
-        implementation: Implementation,
-        emptied: Rc<Emptied>,
-    ) -> Worker {
-        let pipes: Vec<_> = (0..CHILDREN).map(|_| Pipes::new()).collect();
+    pub fn new(options: &Options, number: u32, emptied: Rc<Emptied>) -> Worker {
+        let (lines, ends): (Vec<_>, Vec<_>) = (0..CHILDREN).map(|_| line()).unzip();
         let pid = match os::fork().expect("fork") {
             0 => {
                 os::forget_children();
-                let run = AssertUnwindSafe(|| Child::new(number, 0, &pipes).run());
+                let run = AssertUnwindSafe(|| Child::new(number, 0, &ends).run());
                 // Forked children return here, too.
                 let _ = panic::catch_unwind(run);
                 os::exit_now(1);
@@ -124,10 +111,10 @@ impl Worker {
         processes[0] = Some(Process::new(pid));
         Worker {
             number,
-            random: Random::new(seed ^ (u64::from(number) << 48)),
-            ours: Model::new(Implementation::Ours, pid),
-            c: (implementation == Implementation::C).then(|| Model::new(Implementation::C, pid)),
-            pipes,
+            random: Random::new(options.seed ^ (u64::from(number) << 48)),
+            model: Model::new(options.against_c, pid),
+            lines,
+            _ends: ends,
             processes,
             instance: Some(new_instance(number)),
             perfs: [const { None }; PERFS],
@@ -139,25 +126,24 @@ impl Worker {
             writes: 0,
             past: VecDeque::new(),
             done: 0,
-            differences: 0,
-            rush: false,
-            groups: false,
+            rush: options.rush,
+            groups: !options.against_c,
             listings: Vec::new(),
         }
     }
 
     /// Runs until `operations` steps and ops are done; panics if a result is not as predicted.
-    /// Calls `each` after some of them.
-    pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Worker)) {
+    /// Tells the number of those so far.
+    pub fn run(&mut self, operations: u64, tell: impl Fn(u64)) {
         while self.done < operations {
             match self.random.thousandths(if self.rush { 80 } else { 350 }) {
                 true => self.op(),
                 false => self.burst(),
             }
-            if self.model().recorded.len() > records::MAX_KEPT {
+            if self.model.recorded.len() > records::MAX_KEPT {
                 self.records();
             }
-            each(self);
+            tell(self.done);
         }
         self.records();
         for perf in 0..PERFS {
@@ -165,7 +151,6 @@ impl Worker {
         }
         self.list();
         self.look_at_all();
-        each(self);
     }
 
     /// Ends everything, even after a failure.
@@ -210,41 +195,25 @@ impl Worker {
         self.tell(Told::Op(op()));
     }
 
-    /// The model of the running implementation.
-    fn model(&self) -> &Model {
-        self.c.as_ref().unwrap_or(&self.ours)
-    }
-
-    fn models(&mut self) -> impl Iterator<Item = &mut Model> {
-        [Some(&mut self.ours), self.c.as_mut()]
-            .into_iter()
-            .flatten()
-    }
-
-    /// Predicts a result, and counts differences between this implementation and C.
-    fn predict<T: PartialEq>(&mut self, predict: impl Fn(&mut Model) -> T) -> T {
-        let ours = predict(&mut self.ours);
-        match &mut self.c {
-            Some(c) => {
-                let theirs = predict(c);
-                self.differences += u64::from(ours != theirs);
-                theirs
-            }
-            None => ours,
-        }
-    }
-
     /// Panics unless the result is as predicted.
     #[track_caller]
     fn compare<T: PartialEq + Debug>(&self, what: &str, got: T, want: T) {
         assert!(got == want, "{what}: predicted {want:?}, got {got:?}");
     }
 
+    /// The slots with a process.
+    fn slots(&self) -> Vec<usize> {
+        let is_alive = |slot: &usize| self.processes[*slot].is_some();
+        (0..CHILDREN).filter(is_alive).collect()
+    }
+
     fn slot(&mut self) -> usize {
-        let alive: Vec<usize> = (0..CHILDREN)
-            .filter(|slot| self.processes[*slot].is_some())
-            .collect();
-        self.random.one(&alive).expect("the first one is")
+        let slots = self.slots();
+        self.random.one(&slots).expect("the first one is")
+    }
+
+    fn process(&self, slot: usize) -> &Process {
+        self.processes[slot].as_ref().expect("a process")
     }
 
     /// Makes a process do some steps in a row.
@@ -256,16 +225,15 @@ impl Worker {
         while steps.len() < length {
             let mut gen = Gen {
                 random: &mut self.random,
-                ours: &self.ours,
-                c: self.c.as_ref(),
+                model: &self.model,
                 slot,
                 rush: self.rush,
                 groups: self.groups,
             };
             let mut step = gen.step();
             if matches!(step.call, Call::Register | Call::Delete) {
-                let group = self.ours.group_of_file(slot, step.file);
-                if !steps.is_empty() && !self.unsettled(group, step.name).is_empty() {
+                let group = self.model.group_of_file(slot, step.file);
+                if !steps.is_empty() && !self.model.unsettled(group, step.name).is_empty() {
                     break;
                 }
                 self.settle(group, step.name);
@@ -274,33 +242,27 @@ impl Worker {
                 self.writes += 1;
                 step.serial = self.writes;
             }
-            let want = self.predict(|model| model.step(slot, &step));
-            if step.call == Call::Delete && want != Err(Errno::EBUSY) {
-                step.flags |= flag::PATIENT;
-            }
-            if step.call == Call::Poll && want.is_ok_and(polls::tells_of_a_change) {
-                step.flags |= flag::PATIENT;
-            }
+            let want = self.model.step(slot, &step);
+            let is_patient = match step.call {
+                Call::Delete => want != Err(Errno::EBUSY),
+                Call::Poll => want.is_ok_and(polls::tells_of_a_change),
+                _ => false,
+            };
+            step.flags |= if is_patient { flag::PATIENT } else { 0 };
             steps.push((step, want));
         }
-        let recorded = self.model().recorded.len();
+        let recorded = self.model.recorded.len();
         self.over_before.resize(recorded, over);
         self.take(slot, &steps);
     }
 
     /// Makes a process do these steps, and compares the results.
     fn take(&mut self, slot: usize, steps: &[(Step, Result<i64>)]) {
-        let count = u8::try_from(steps.len()).expect("no more steps than can be told");
-        let mut bytes = vec![order::STEPS, count];
-        bytes.extend(steps.iter().flat_map(|(step, _)| step.bytes()));
         let over = self.emptied.over();
-        self.order(slot, &bytes);
-        let mut answers = vec![0; 8 * steps.len()];
-        self.hear(slot, &mut answers);
+        let answers = self.results(slot, steps.iter().map(|(step, _)| step));
         // C checks a record only when storing it, and stores none while buffers are being emptied.
-        let may_be_unseen = self.c.is_some() && self.emptied.begun() > over;
-        for ((step, want), answer) in steps.iter().zip(answers.chunks(8)) {
-            let answer = i64::from_ne_bytes(answer.try_into().expect("8 bytes"));
+        let may_be_unseen = self.model.is_c && self.emptied.begun() > over;
+        for ((step, want), answer) in steps.iter().zip(answers) {
             let got = match answer {
                 ..0 => Err(Errno(-answer as i32)),
                 _ => Ok(answer),
@@ -322,69 +284,71 @@ impl Worker {
         self.look(slot);
     }
 
+    /// Makes a process do these steps. Returns their results, errnos as negative numbers.
+    fn results<'a>(&self, slot: usize, steps: impl Iterator<Item = &'a Step>) -> Vec<i64> {
+        let bytes: Vec<u8> = steps.flat_map(Step::bytes).collect();
+        let count = bytes.len() / Step::SIZE;
+        let byte = u8::try_from(count).expect("as many steps as fit into an order");
+        self.ask(slot, &[&[order::STEPS, byte], &bytes[..]].concat(), count)
+    }
+
     fn order(&self, slot: usize, bytes: &[u8]) {
-        let mut to = &self.pipes[slot].orders.1;
+        let mut to = &self.lines[slot];
         to.write_all(bytes).expect("order");
     }
 
-    /// Reads the answer of a process.
-    fn hear(&self, slot: usize, bytes: &mut [u8]) {
-        let mut from = &self.pipes[slot].answers.0;
-        let pid = self.processes[slot].as_ref().expect("a process").pid;
+    /// Gives an order to a process, and reads its answers.
+    fn ask(&self, slot: usize, order: &[u8], answers: usize) -> Vec<i64> {
+        self.order(slot, order);
+        let mut from = &self.lines[slot];
         while !os::is_readable(from, Duration::from_secs(1)) {
-            let ended = os::wait_for_end(pid, Duration::ZERO);
+            let ended = os::wait_for_end(self.process(slot).pid, Duration::ZERO);
             assert!(ended == Ok(false), "process {slot} has died: {ended:?}");
         }
-        from.read_exact(bytes).expect("an answer");
+        let mut bytes = vec![[0; 8]; answers];
+        let read = from.read_exact(bytes.as_flattened_mut());
+        read.expect("an answer");
+        bytes.into_iter().map(i64::from_ne_bytes).collect()
     }
 
     /// Checks the memory of a process, for a while, as pages may have to be faulted in.
     #[track_caller]
-    fn look(&mut self, slot: usize) {
-        let Some(process) = &self.processes[slot] else {
-            return;
+    fn look(&self, slot: usize) {
+        let child = self.model.child(slot);
+        let mapped = match child.page {
+            Page::Unmapped => PLACES / 2,
+            _ => PLACES,
         };
-        let child = self.model().child(slot);
-        let mut wrong = None;
-        let right = wait::eventually(|| {
-            let mut bytes = vec![0; PLACES * 4];
-            let (first, second) = bytes.split_at_mut(PLACES * 2);
-            let read = process.memory.read_exact_at(first, WORDS);
-            read.expect("the memory of a process");
-            if child.page != Page::Unmapped {
-                let read = process.memory.read_exact_at(second, WORDS + PAGE as u64);
+        let mut wrong = String::new();
+        wait::eventually(|| {
+            let mut words = [[0; 4]; PLACES];
+            for place in (0..mapped).step_by(PLACES / 2) {
+                let page = words[place..][..PLACES / 2].as_flattened_mut();
+                let memory = &self.process(slot).memory;
+                let read = memory.read_exact_at(page, address(place as u8));
                 read.expect("the memory of a process");
             }
-            wrong = bytes.chunks(4).enumerate().find_map(|(place, word)| {
-                let is = u32::from_ne_bytes(word.try_into().expect("4 bytes"));
-                let mapped = place < PLACES / 2 || child.page != Page::Unmapped;
-                let differs = (is ^ child.words[place]) & !child.unknown[place];
-                (mapped && differs != 0).then_some((place, is, child.words[place], differs))
-            });
-            wrong.is_none()
+            wrong.clear();
+            for (place, word) in words.into_iter().enumerate().take(mapped) {
+                let (is, want) = (u32::from_ne_bytes(word), child.words[place]);
+                let differs = (is ^ want) & !child.unknown[place];
+                if differs != 0 {
+                    wrong +=
+                        &format!(" word {place} is {is:#x}, not {want:#x}: bits {differs:#x};");
+                }
+            }
+            wrong.is_empty()
         });
-        if !right {
-            let (place, is, want, differs) = wrong.expect("a wrong word");
-            panic!("process {slot}: word {place} is {is:#x}, not {want:#x}: bits {differs:#x}");
-        }
+        assert!(wrong.is_empty(), "process {slot}:{wrong}");
     }
 
-    fn look_at_all(&mut self) {
-        for slot in 0..CHILDREN {
-            self.look(slot);
-        }
-    }
-
-    /// [`Model::unsettled`] of all models.
-    fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
-        let models = [Some(&self.ours), self.c.as_ref()].into_iter().flatten();
-        let names = models.map(|model| model.unsettled(group, name));
-        names.flatten().collect()
+    fn look_at_all(&self) {
+        self.slots().into_iter().for_each(|slot| self.look(slot));
     }
 
     /// Waits until no removal is pending that matters to a step with this name.
     fn settle(&mut self, group: u8, name: u8) {
-        for name in self.unsettled(group, name) {
+        for name in self.model.unsettled(group, name) {
             self.wait_gone(group, name);
         }
     }
@@ -393,7 +357,7 @@ impl Worker {
     fn wait_gone(&mut self, group: u8, name: u8) {
         let text = name_of(self.number, name);
         let system = system_of(self.number, group);
-        let events = self.model().events.iter();
+        let events = self.model.events.iter();
         let alive = events.filter(|event| event.key.is_called(group, name));
         let alive = alive.count();
         let count = || match usize::from(name) < FIRST_MULTI {
@@ -403,9 +367,7 @@ impl Worker {
         wait::until(&format!("{text} to have {alive} events"), || {
             count() == alive
         });
-        for model in self.models() {
-            model.going.retain(|key| !key.is_called(group, name));
-        }
+        self.model.going.retain(|key| !key.is_called(group, name));
     }
 
     fn wait_all_gone(&mut self) {
@@ -417,13 +379,9 @@ impl Worker {
     }
 }
 
-fn instance_name(worker: u32) -> String {
-    format!("{}fuzz{worker}", tracefs::PREFIX)
-}
-
 /// Makes a worker's instance. Its clock counts records, so that their order is known across CPUs.
 fn new_instance(worker: u32) -> TraceInstance {
-    let instance = TraceInstance::instance(&instance_name(worker));
+    let instance = TraceInstance::instance(&format!("{}fuzz{worker}", tracefs::PREFIX));
     instance.control("trace_clock", "counter");
     instance
 }

@@ -45,12 +45,9 @@ impl Worker {
         self.look_at_all();
     }
 
-    /// An event that exists in all models.
+    /// An event that exists.
     fn event(&mut self) -> Option<Key> {
-        let mut keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
-        if let Some(c) = &self.c {
-            keys.retain(|key| c.position(*key).is_some());
-        }
+        let keys: Vec<Key> = self.model.events.iter().map(|event| event.key).collect();
         let key = self.random.one(&keys)?;
         self.settle(key.group, key.name);
         Some(key)
@@ -63,7 +60,7 @@ impl Worker {
         if !key.multi {
             return format!("{system}/{name}");
         }
-        let events = self.model().events.iter();
+        let events = self.model.events.iter();
         let formats: Vec<Key> = events
             .map(|event| event.key)
             .filter(|one| one.is_called(key.group, key.name))
@@ -75,9 +72,7 @@ impl Worker {
 
     /// Records the id of an existing event.
     fn know_id(&mut self, key: Key, directory: &str) {
-        let model = self.model();
-        let at = model.position(key).expect("an event that exists");
-        let serial = model.events[at].serial;
+        let serial = self.model.find(key).expect("an event that exists").serial;
         self.ids.insert(serial, tracefs::event_id(directory));
     }
 
@@ -94,7 +89,7 @@ impl Worker {
         if on {
             self.know_id(key, &directory);
         }
-        let want = self.predict(|model| model.attach(key, listener, on));
+        let want = self.model.attach(key, listener, on);
         let top = TraceInstance::top();
         let tracer = match listener {
             Listener::Top => &top,
@@ -125,26 +120,17 @@ impl Worker {
     /// Swaps out the pages of all processes, if there is swap, and drops caches at times, so that
     /// the next bits to change are not in memory.
     fn page_out(&mut self) {
-        for slot in 0..CHILDREN {
-            if self.processes[slot].is_none() {
-                continue;
-            }
-            let pages = match self.model().child(slot).page {
+        for slot in self.slots() {
+            let pages = match self.model.child(slot).page {
                 Page::Unmapped => 1,
                 _ => 2,
             };
-            let mut bytes = vec![order::STEPS, pages];
-            for value in 0..pages {
-                let step = Step {
-                    value,
-                    ..Step::new(Call::PageOut)
-                };
-                bytes.extend(step.bytes());
-            }
-            self.order(slot, &bytes);
-            let mut answers = vec![0; 8 * usize::from(pages)];
-            self.hear(slot, &mut answers);
-            self.compare("paging out", answers.iter().any(|byte| *byte != 0), false);
+            let steps = [0, 1].map(|value| Step {
+                value,
+                ..Step::new(Call::PageOut)
+            });
+            let results = self.results(slot, steps.iter().take(pages));
+            self.compare("paging out", results, vec![0; pages]);
         }
         if self.random.thousandths(100) {
             machine::drop_caches();
@@ -157,8 +143,8 @@ impl Worker {
         if self.instance.is_none() {
             return;
         }
-        let at = self.ours.position(key).expect("it was just found");
-        let is_on = self.ours.events[at].tracers.contains(&Listener::Histogram);
+        let event = self.model.find(key).expect("it was just found");
+        let is_on = event.tracers.contains(&Listener::Histogram);
         let value = match is_on {
             true => "!hist:keys=common_pid",
             false => "hist:keys=common_pid",
@@ -175,13 +161,10 @@ impl Worker {
         let directory = self.directory(key);
         let value = if on { "common_pid == 0" } else { "0" };
         let got = instance.set(&directory, "filter", value);
-        let want = self.predict(|model| {
-            let at = model.position(key).ok_or(Errno::ENOENT)?;
-            model.events[at].filtered = on;
-            Ok(())
-        });
+        let event = self.model.find_mut(key).expect("it was just found");
+        event.filtered = on;
         self.tell_op(|| format!("{directory}/filter: {value} -> {got:?}"));
-        self.compare("filter", got, want);
+        self.compare("filter", got, Ok(()));
     }
 
     fn perf(&mut self) {
@@ -194,14 +177,14 @@ impl Worker {
         let slot = self.slot();
         let directory = self.directory(key);
         self.know_id(key, &directory);
-        let pid = self.processes[slot].as_ref().expect("a process").pid;
+        let pid = self.process(slot).pid;
         let id = tracefs::event_id(&directory);
         let sample = large::sample(&mut self.random);
         self.perfs[perf] = Some(Sampler {
             perf: Perf::sample_with(id, pid, ANY_CPU, PAGES, sample),
             records: Vec::new(),
         });
-        let want = self.predict(|model| model.open_perf(perf, key, slot, sample.max_payload()));
+        let want = self.model.open_perf(perf, key, slot, sample.max_payload());
         self.tell_op(|| format!("perf {perf} of {key:?} in process {slot}: {sample:?}"));
         self.compare("perf", Ok(()), want);
     }
@@ -218,7 +201,7 @@ impl Worker {
         records.extend(open.take());
         let (count, lost) = (open.count(), open.lost);
         drop(open);
-        let want = self.predict_records(|model| model.close_perf(perf).expect("it was open"));
+        let want = self.model.close_perf(perf).expect("it was open");
         self.tell_op(|| format!("close perf {perf}: {count}"));
         self.compare("records that perf counted", count, want.len() as u64);
         self.compare("records that perf lost", lost, 0);
@@ -250,39 +233,30 @@ impl Worker {
             self.records();
         }
         let (line, want) = match kind {
-            0 => (format!("u:{text}"), self.predict(|model| model.make(key))),
+            0 => (format!("u:{text}"), self.model.make(key)),
             1 => (
                 format!("u:{event} u32 a; long x"),
-                self.predict(|model| model.make_nonsense(name)),
+                self.model.make_nonsense(name),
             ),
-            2 => (
-                format!("-:{text}"),
-                self.predict(|model| model.unmake(group, name, fields)),
-            ),
-            _ => (
-                format!("-:{event}"),
-                self.predict(|model| model.unmake(group, name, 0)),
-            ),
+            2 => (format!("-:{text}"), self.model.unmake(group, name, fields)),
+            _ => (format!("-:{event}"), self.model.unmake(group, name, 0)),
         };
         let run = || {
-            let mut got = dynamic::run(&line);
-            if want != Err(Errno::EBUSY) {
-                wait::eventually(|| {
-                    if got == Err(Errno::EBUSY) {
-                        got = dynamic::run(&line);
-                    }
-                    got != Err(Errno::EBUSY)
-                });
-            }
+            // The event's last user may have just ended.
+            let mut got = want;
+            wait::eventually(|| {
+                got = dynamic::run(&line);
+                got == want || got != Err(Errno::EBUSY)
+            });
             got
         };
         let got = match deletes {
             true => self.emptied.by(run),
             false => run(),
         };
-        if deletes && self.models().all(|model| model.going.is_empty()) {
+        if deletes && self.model.going.is_empty() {
             // Emptied, or not in need of it, until another event goes.
-            self.models().for_each(|model| model.may_be_emptied = false);
+            self.model.may_be_emptied = false;
         }
         self.tell_op(|| format!("dynamic_events: {line} -> {got:?}"));
         self.compare("dynamic_events", got, want);
@@ -302,27 +276,23 @@ impl Worker {
             return;
         };
         let slot = self.slot();
-        self.order(slot, &[order::FORK, new as u8]);
-        let mut pid = [0; 8];
-        self.hear(slot, &mut pid);
-        let pid = i64::from_ne_bytes(pid);
-        assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
-        self.processes[new] = Some(Process::new(pid as i32));
-        self.predict(|model| model.fork(slot, new, pid as i32));
+        let pid = self.ask(slot, &[order::FORK, new as u8], 1)[0] as i32;
+        assert!(pid > 0, "fork: {:?}", Errno(-pid));
+        self.processes[new] = Some(Process::new(pid));
+        self.model.fork(slot, new, pid);
         self.tell_op(|| format!("{slot} forks {new}"));
     }
 
     fn exec(&mut self) {
         let slot = self.slot();
-        if !self.ours.child(slot).is_root {
+        if !self.model.child(slot).is_root {
             // The process may lack permission to read the program.
             return;
         }
-        self.order(slot, &[order::EXEC, 0]);
-        self.hear(slot, &mut [0; 8]);
-        let process = self.processes[slot].as_mut().expect("a process");
-        process.memory = Process::memory(process.pid);
-        self.predict(|model| model.exec(slot));
+        self.ask(slot, &[order::EXEC, 0], 1);
+        // Its memory is another one.
+        self.processes[slot] = Some(Process::new(self.process(slot).pid));
+        self.model.exec(slot);
         self.tell_op(|| format!("{slot} executes a program"));
     }
 
@@ -341,7 +311,7 @@ impl Worker {
             Ok(true) | Err(Errno::ESRCH) => {}
             other => panic!("process {slot} does not end: {other:?}"),
         }
-        self.predict(|model| model.exit(slot));
+        self.model.exit(slot);
         self.tell_op(|| format!("{slot} ends, killed: {killed}"));
     }
 
@@ -351,12 +321,11 @@ impl Worker {
         match self.instance.take() {
             Some(instance) => {
                 drop(instance);
-                self.predict(|model| model.remove_instance());
+                self.model.remove_instance();
                 self.tell_op(|| "the instance goes".into());
             }
             None => {
                 self.instance = Some(new_instance(self.number));
-                self.predict(|model| model.has_instance = true);
                 self.tell_op(|| "the instance comes".into());
             }
         }

@@ -51,14 +51,14 @@ impl Worker {
         assert_eq!(instance.total("entries"), 0, "records that cannot be read");
         assert_eq!(instance.total("overrun"), 0, "records that had no room");
         instance.control("trace", "");
-        let want = self.predict_records(|model| mem::take(&mut model.recorded));
+        let want = mem::take(&mut self.model.recorded);
 
         // Some records written before a buffer was emptied may be missing. All steps so far have
         // completed, so an emptying that starts now does not matter.
         let begun = self.emptied.begun();
         let before = mem::take(&mut self.over_before);
         assert_eq!(before.len(), want.len());
-        let unsure = match self.model().may_be_emptied {
+        let unsure = match self.model.may_be_emptied {
             true => before.partition_point(|over| *over < begun),
             false => 0,
         };
@@ -66,22 +66,6 @@ impl Worker {
         self.compared += want.len() as u64;
         self.unsure += unsure as u64;
         self.tell_op(|| format!("{} records in the instance", got.len()));
-    }
-
-    /// Predicts records, and counts differences in their number between this implementation and C.
-    pub(super) fn predict_records(
-        &mut self,
-        predict: impl Fn(&mut super::Model) -> Vec<Record>,
-    ) -> Vec<Record> {
-        let ours = predict(&mut self.ours);
-        match &mut self.c {
-            Some(c) => {
-                let theirs = predict(c);
-                self.differences += u64::from(ours.len() != theirs.len());
-                theirs
-            }
-            None => ours,
-        }
     }
 
     /// Panics unless `got` are the records wanted, of which some of the first `unsure` may be
