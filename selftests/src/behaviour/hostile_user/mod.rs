@@ -27,7 +27,7 @@
 //! - spoil a recording of others: a group takes only names that all tools read (`groups::names::*`,
 //!   `tools::names::a_tenant_spoils_no_recording`)
 //! - take the place of another group's event: no name of a group ends like the systems of formats
-//!   (`groups::control::lines_that_are_einval`, `systems_are_not_mixed_up` of the schema)
+//!   (`groups::control::lines_that_are_einval`, `groups::names` of the schema)
 //! - race setuid exec: registrations end with the address space, before the new program has one
 //!   (`writes_nothing_into_a_program_with_roots_rights`, `exec::*`)
 
