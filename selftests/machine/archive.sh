@@ -117,12 +117,10 @@ archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt
 
 # archive_prune: remove kernels from the cache that left the archive.
 archive_prune() {
-	local path name left
+	local path left
 	for path in "$CACHE"/{,new-}{debian,source,9p}-*; do
-		[[ -d $path ]] || continue
-		name=${path##*/} name=${name#new-}
-		left=$(sed 's/^[^-]*-\(.*\)-[^-]*$/\1/;s/-linked$//' <<<"$name")
-		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "$name"
+		left=$(sed -E 's/^(new-)?[^-]*-(.*)-[^-]*$/\2/;s/-linked$//' <<<"${path##*/}")
+		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path"
 	done
 }
 
