@@ -29,6 +29,12 @@ pause() {
 	exec {fd}>&-
 }
 
+# stop PID: end a background process of this shell.
+stop() {
+	kill "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+}
+
 # step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG, and
 # meanwhile, twice a minute, that it is alive.
 step() {
@@ -41,8 +47,7 @@ step() {
 	done &
 	ticker=$!
 	"$@" >"$log" 2>&1 || status=$?
-	kill "$ticker" 2>/dev/null || true
-	wait "$ticker" 2>/dev/null || true
+	stop "$ticker"
 	if [[ $status -eq 0 ]]; then
 		say "  $text: done in $((SECONDS - start)) s"
 	else
