@@ -21,7 +21,7 @@
 #   package NAME VERSION FILE SHA256
 # and - for a missing value.
 archive_list() {
-	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
+	ARCHIVE=$CACHE/archive-$(key_of archive-list "${USER_EVENTS_ROOT##*/}")
 	# shellcheck disable=SC2153 # of ready.sh
 	! once_a_day "$ARCHIVE" archive "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" ||
 		archive_prune
@@ -135,7 +135,7 @@ archive_files() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=${1%-linked} entry=$1 suite arch version compilers rustc key files source with_9p=
+	local release=${1%-linked} entry=$1 suite arch version compilers rustc files source headers nine_p=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$release" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
@@ -143,23 +143,20 @@ archive_kernel() {
 	[[ $compilers != - && $entry == "$release" ]] || compilers=$SUITE rustc=$SUITE
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
-		key=$({ echo "$rustc" && recipe compilers; } | cache_key)
-		cache_entry "compilers-$compilers-$arch" "$key" make_compilers
+		cache_entry "compilers-$compilers-$arch" "$(key_of compilers "$rustc")" make_compilers
 		USER_EVENTS_COMPILERS=$CACHE_ENTRY
 	fi
-	key=$(recipe source | cache_key)
+	headers=$(archive_headers_of_rt "$release")
 	source=${version%%~bpo*}
-	[[ -z $(archive_headers_of_rt "$release") ]] || source=$release
-	# shellcheck disable=SC2046 # no or one word
-	cache_entry "source-$source" "$key" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" \
-		$(archive_headers_of_rt "$release")
+	[[ -z $headers ]] || source=$release
+	# shellcheck disable=SC2086 # no or one word
+	cache_entry "source-$source" "$(key_of source)" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" $headers
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		cache_entry "9p-$source" "$(recipe 9p | cache_key)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
-		with_9p=$CACHE_ENTRY
+		cache_entry "9p-$source" "$(key_of 9p)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
+		nine_p=$CACHE_ENTRY
 	fi
-	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" ${with_9p:+"${with_9p##*/}"} && recipe archive-tree; } | cache_key)
-	cache_entry "debian-$entry" "$key" make_archive_kernel
+	cache_entry "debian-$entry" "$(key_of archive-tree "${USER_EVENTS_COMPILERS##*/}" "$version${nine_p:+ ${nine_p##*/}}")" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$entry
 	[[ $arch != arm64 ]] || ready_arm64
 }
@@ -168,16 +165,15 @@ archive_kernel() {
 make_compilers() {
 	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
 	[[ $arch != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
-	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
 	# Only what preparing a tree and building a module need, without what these do not read.
-	make_debian "the compilers of Debian $compilers" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
+	make_debian "Debian $compilers with the compilers for $arch (once)" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
 		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a'
 }
 
 make_archive_kernel() {
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
-	[[ -z $with_9p ]] || cp -r "$with_9p" "$1/$entry/9p"
+	[[ -z $nine_p ]] || cp -r "$nine_p" "$1/$entry/9p"
 	# shellcheck disable=SC2046 # several words
 	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
@@ -190,7 +186,7 @@ make_archive_kernel() {
 whole_source() {
 	local release version
 	archive_list
-	IFS=$'\t' read -r release version < <(awk -F '\t' -v OFS='\t' -v series="$1." '
+	read -r release version < <(awk -F '\t' -v series="$1." '
 		$1 == "kernel" && index($2, series) == 1 && $4 == "amd64" { print $2, $6 }' "$ARCHIVE" | tail -n 1) ||
 		die "the Debian archive has no kernel of $1."
 	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" \

@@ -11,16 +11,13 @@
 
 # ready_arm64: make the entry if it is missing, and hold it.
 ready_arm64() {
-	local key
-	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && recipe guest-arm64; } | cache_key)
-	cache_entry guest-arm64 "$key" make_guest_arm64
+	cache_entry guest-arm64 "$(key_of guest-arm64 "${USER_EVENTS_ROOT##*/}" "$(packages packages-arm64)")" make_guest_arm64
 	export USER_EVENTS_GUEST=$CACHE_ENTRY
 }
 
 make_guest_arm64() { # DIR
-	say "Making a machine for arm64 (once; about two minutes)"
 	mkdir "$1/root"
-	make_debian "Debian $SUITE for arm64" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
+	make_debian "Debian $SUITE for arm64 (once)" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
 		--variant=extract --architectures=arm64,armhf --aptopt='Acquire::Languages "none"' \
 		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$SUITE main\$/&\ndeb [ arch=arm64 \2 ] \3$SUITE-backports main/p' \"\$1/etc/apt/sources.list\"" \
 		--setup-hook='cd "$1" && for dir in bin lib sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \

@@ -15,8 +15,8 @@ DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4
 # clients: fill build/clients. A change of the test program needs no registry, by two entries.
 clients() {
 	local crates key
-	crates=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
-	key=$({ echo "client-crates-$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && recipe clients; } | cache_key)
+	crates=$(key_of client-crates "${USER_EVENTS_ROOT##*/}" "$(cat selftests/clients/{Cargo.toml,lock})")
+	key=$(key_of clients "client-crates-$crates ${TESTED_CLIENTS[*]}" "$(cat selftests/clients/src/*.rs)")
 	unpacked clients "$key" build/clients make_clients "$crates"
 }
 
@@ -101,11 +101,7 @@ build_clients() {
 }
 
 # dotnet: fill build/dotnet with the runtime, from the cache or fetched now.
-dotnet() {
-	local key
-	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)
-	unpacked dotnet "$key" build/dotnet make_dotnet
-}
+dotnet() { unpacked dotnet "$(key_of dotnet "$DOTNET_PACKAGE $DOTNET_SUM")" build/dotnet make_dotnet; }
 
 make_dotnet() { # DIR
 	local package=$1/package

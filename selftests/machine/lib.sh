@@ -137,6 +137,9 @@ cache_key() { sha256sum | cut -c1-16; }
 # recipe KIND: print the part of a key with the version of how an entry is made.
 recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/recipes has no version of $1."; }
 
+# key_of RECIPE [TEXT...]: print the key of an entry that TEXT and the version of RECIPE make.
+key_of() { { (($# == 1)) || printf '%s\n' "${@:2}"; recipe "$1"; } | cache_key; }
+
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
 # shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill,
 # and takes the place of those of KIND that are not in use.

@@ -20,9 +20,7 @@ make_own_debian() {
 # containers_root: make the Debian for containers and the tests of their scripts. Cache entry:
 #   containers-KEY   root/: that Debian, without a kernel
 containers_root() {
-	local key
-	key=$({ echo "$SUITE" && packages packages-containers && recipe containers; } | cache_key)
-	cache_entry containers "$key" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
+	cache_entry containers "$(key_of containers "$SUITE" "$(packages packages-containers)")" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
 		"$(packages packages-containers | paste -sd,)"
 }
 

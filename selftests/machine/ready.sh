@@ -28,8 +28,7 @@ ready() {
 		archive_kernel "$1"
 		return
 	fi
-	key=$({ echo "$key" && recipe stock-kernel; } | cache_key)
-	cache_entry kernel "$VERSION-$key" make_stock_kernel
+	cache_entry kernel "$VERSION-$(key_of stock-kernel "$key")" make_stock_kernel
 	# Own kernels share the source and the kernel's own selftests with the stock one.
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
 	[[ ${1:-stock} == @(stock|"$VERSION") ]] || own_kernel "$1"
@@ -41,7 +40,7 @@ ready_root() {
 	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
 	host_can_run
 	mkdir -p "$LOGS"
-	cache_entry root "$({ uname -m && echo "$SUITE" && packages && recipe root; } | cache_key)" make_root
+	cache_entry root "$(key_of root "$(uname -m)" "$SUITE" "$(packages)")" make_root
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
