@@ -23,8 +23,7 @@
 archive_list() {
 	ARCHIVE=$CACHE/archive-$(key_of archive-list "${USER_EVENTS_ROOT##*/}")
 	# shellcheck disable=SC2153 # of ready.sh
-	! once_a_day "$ARCHIVE" archive "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" ||
-		archive_prune
+	! once_a_day "$ARCHIVE" archive archive_kernels "$SUITE" || archive_prune
 }
 
 # archive_kernels SUITE: inside the root of SUITE, print the list of all kernels of 6.12 and 7.x
@@ -177,9 +176,7 @@ make_archive_kernel() {
 	# shellcheck disable=SC2046 # several words
 	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
-	fill "download and prepare $entry" "kernel-$entry" \
-		inside_compilers "$(declare -f archive_fetch "${PREPARE[@]}" archive_tree && declare -p rust_in_sections)" \
-		archive_tree "$release" "$arch" $files "$1/$entry"
+	in_compilers fill "download and prepare $entry" "kernel-$entry" archive_tree "$release" "$arch" $files "$1/$entry"
 }
 
 # whole_source SERIES: use the whole source of its newest kernel, for the project's own kernels.
@@ -201,14 +198,12 @@ fetch_source() {
 	series=$(series_of "$4")
 	files=$(archive_files "$5" "linux-source-$series" "${@:6:$#-6}") || exit
 	# shellcheck disable=SC2086 # several words
-	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" inside "$(declare -f archive_fetch archive_unpack "$1" own_selftests)" \
-		"$1" "$series" $files "${!#}"
+	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" "$1" "$series" $files "${!#}"
 	[[ $1 != archive_whole_source ]] || echo "$4" >"${!#}/version"
 }
 
-# in_compilers, inside_compilers: like in_root and inside, in the root with the kernel's compilers.
-in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
-inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
+# in_compilers COMMAND...: run in_root or inside in the root with the kernel's compilers.
+in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} "$@"; }
 
 # make_options: print make's arguments for the kernel in use, one a line.
 make_options() {
@@ -222,7 +217,7 @@ make_options() {
 make_module() {
 	local option options=() out
 	if [[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]]; then
-		in_compilers make -C /kernel/tree M=/src "$@" modules
+		in_compilers in_root make -C /kernel/tree M=/src "$@" modules
 		return
 	fi
 	for option; do
@@ -232,7 +227,7 @@ make_module() {
 		*) options+=("$option") ;;
 		esac
 	done
-	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
+	in_compilers inside make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
 # archive_fetch FILE SHA256: inside a root, download a file of the archive into this directory.
@@ -292,9 +287,6 @@ archive_tree() {
 	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
 	find /kernel/tree/tools -name '*.o' -delete
 }
-
-# debian_tree and the functions that it calls.
-PREPARE=(debian_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version)
 
 # debian_tree RELEASE ARCH: inside a root, fill /kernel from the packages in /tmp and
 # /kernel/source.

@@ -26,7 +26,7 @@ make_clients() { # CRATES-KEY DIR
 		cp -r "$CACHE_ENTRY" "$2/crates"
 	) || exit
 	KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$2 build "the client libraries and their tests (once; two or three minutes)" \
-		inside "$(declare -f build_clients)" build_clients /kernel/crates /kernel "${TESTED_CLIENTS[@]}" || exit
+		inside build_clients /kernel/crates /kernel "${TESTED_CLIENTS[@]}" || exit
 	rm -r "$2/crates"
 }
 

@@ -96,7 +96,7 @@ emulate_debian() {
 	else
 		start=(-kernel "$root/boot/vmlinuz-$2" -initrd "$root/steps/boot/initrd" -append "$3")
 	fi
-	exec qemu-system-x86_64 -machine "$machine" "${start[@]}" -accel tcg,thread=multi -cpu max -smp 2 -m 3G -nodefaults -no-reboot \
+	exec timeout -k 10 3600 qemu-system-x86_64 -machine "$machine" "${start[@]}" -accel tcg,thread=multi -cpu max -smp 2 -m 3G -nodefaults -no-reboot \
 		-display none -serial stdio -fsdev local,id=root,path="$root",security_model=passthrough,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=root,ioeventfd=off
 }
@@ -106,11 +106,9 @@ boot_debian() {
 	local part=$1 root=$dir/root status=0
 	rm -f "$root/steps/$part".{tap,status}
 	echo "$part" >"$root/steps/part"
-	in_debian "$root" bash -euc "$(declare -f make_initrd)"$'\n''make_initrd "$@"' bash "$2"
-	[[ ! -e $dir/firmware ]] ||
-		in_debian "$root" bash -euc "$(declare -f make_disk)"$'\n''make_disk "$@"' bash "$2" "$kernel_options"
-	step "boot $2: $part" "$dir/$part.console" timeout 3600 "$MACHINE/in-root" \
-		bash -euc "$(declare -f emulate_debian)"$'\n''emulate_debian "$@"' bash "$dir" "$2" "$kernel_options" || status=$?
+	in_debian "$root" bash -euc "$(declare -f make_initrd)"$'\n''"$@"' bash make_initrd "$2"
+	[[ ! -e $dir/firmware ]] || in_debian "$root" bash -euc "$(declare -f make_disk)"$'\n''"$@"' bash make_disk "$2" "$kernel_options"
+	step "boot $2: $part" "$dir/$part.console" inside emulate_debian "$dir" "$2" "$kernel_options" || status=$?
 	if [[ -e $root/steps/$part.status ]]; then
 		cat "$root/steps/$part.tap"
 		read -r status <"$root/steps/$part.status"

@@ -22,7 +22,7 @@ ready() {
 	ready_root
 	key=${USER_EVENTS_ROOT##*/root-}
 	export USER_EVENTS_GUEST=
-	once_a_day "$CACHE/newest-kernel-$key" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
+	once_a_day "$CACHE/newest-kernel-$key" kernel-newest newest_in_archive || true
 	VERSION=$(cat "$CACHE/newest-kernel-$key")
 	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
 		archive_kernel "$1"
@@ -44,14 +44,13 @@ ready_root() {
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
-# in_root COMMAND...: run in-root.
+# in_root COMMAND...: run in-root. inside COMMAND...: the same, where COMMAND may be a function here.
 in_root() { "$MACHINE/in-root" "$@"; }
+inside() {
+	in_root bash -euo pipefail -c '. /dev/fd/9; "$@"' bash "$@" 9< <(declare -f && declare -p rust_in_sections)
+}
 
-# inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
-inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
-
-# cargo_inside ARGUMENT...: run cargo inside the root, with the crates of Debian and no network.
-cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
+# offline_cargo ARGUMENT...: inside the root, run cargo with the crates of Debian and no network.
 offline_cargo() {
 	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
 	mkdir -p "$CARGO_HOME"
@@ -144,7 +143,7 @@ make_debian() {
 
 # fill TEXT LOG COMMAND... DIR: a step in which COMMAND, inside the root, has DIR as /kernel.
 fill() {
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" inside "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
 }
 
 make_root() { # DIR
