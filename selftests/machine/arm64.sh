@@ -57,7 +57,3 @@ cross() {
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="--sysroot=${rustlib%/lib/rustlib}"
 	"$@"
 }
-
-# Arguments of make to build with these compilers.
-# shellcheck disable=SC2034 # of build
-CROSS_MAKE=(CC=/tmp/cross/cc CC_32=/tmp/cross/cc-32 CC_64=/tmp/cross/cc RUSTC=/tmp/cross/rustc SYSROOT=/mnt/root)

@@ -59,8 +59,7 @@ newest_in_archive() {
 }
 
 make_stock_kernel() { # DIR
-	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
-	fill "download, unpack and prepare the kernel" kernel-make stock_kernel "$VERSION" "$1"
+	fill "download, unpack and prepare the kernel $VERSION (once; about three minutes)" kernel-make stock_kernel "$VERSION" "$1"
 }
 
 # stock_kernel VERSION: inside the root, fill /kernel.
@@ -95,20 +94,13 @@ own_selftests() {
 # and custom, run as processes of the host. NAME-6.12, not of uml, is built from the release's own
 # source, without Rust.
 own_kernel() {
-	local name=${1%-6.12} kind title recipe names fragments key
+	local name=${1%-6.12} kind recipe names fragments key
 	case $1 in
-	c | custom | c-6.12 | custom-6.12)
-		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
-		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
-		;;
+	c | custom | c-6.12 | custom-6.12) kind=small names=(c custom) fragments=(small) recipe=(small_kernels) ;;
 	debug | kcsan | debug-6.12 | kcsan-6.12)
 		kind=$name names=("$name") fragments=(small debug "${name/debug/kasan}") recipe=(debug_kernel "$name" "${name/debug/kasan}")
-		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	uml-c | uml)
-		kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels)
-		title="Building two kernels that run as a process, with and without the C implementation (once; 10 to 30 minutes)"
-		;;
+	uml-c | uml) kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels) ;;
 	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, each also with -6.12, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
 	if [[ $1 == *-6.12 ]]; then
@@ -129,12 +121,11 @@ own_kernel() {
 # make_own_kernel DIR: build it from the variables of own_kernel.
 make_own_kernel() {
 	local name
-	say "$title"
 	# Mount points of in-root for the files shared with the stock kernel.
 	for name in . "${names[@]}"; do
 		mkdir -p "$1/$name/"{source,selftests}
 	done
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "configure and build" "$LOGS/kernel-$kind" inside "${recipe[@]}" ||
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "build of kernels: ${names[*]} (once; 10 to 45 minutes)" "$LOGS/kernel-$kind" inside "${recipe[@]}" ||
 		die "the kernel could not be built: the log above says why."
 }
 

@@ -12,8 +12,7 @@ dir=
 # make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial
 # file system for each kernel: the machine has one of its own.
 make_own_debian() {
-	say "Making a Debian of its own (once; three to five minutes)"
-	make_debian "$1" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
+	make_debian "$1 (once; three to five minutes)" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
 		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }
 

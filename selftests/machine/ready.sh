@@ -87,13 +87,10 @@ boot_tests() {
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
 # run may be installing the same, and apt-get does not wait for an update of the lists by another.
 host_installs() (
-	local test=$1 fd
+	command -v apt-get >/dev/null || die "this host lacks something of ${*:2}: install that with its package manager."
+	hold "$CACHE/locks/host" "installing ${*:2}"
+	! "$1" || return 0
 	shift
-	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."
-	mkdir -p "$CACHE/locks"
-	exec {fd}>>"$CACHE/locks/host"
-	flock "$fd"
-	! "$test" || return 0
 	say "  installing on this host with apt-get: $*"
 	{
 		apt-get -qq -o DPkg::Lock::Timeout=300 update &&
