@@ -76,12 +76,15 @@ count_tap() {
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, with output in BOOT.shown.
+# boot_tests WHAT NAME OPTION...: run the selftests in the machine NAME, with output in
+# build/boot/NAME.shown, and judge the kernel's log.
 boot_tests() {
-	local status=0
+	local boot=build/boot/$2 status=0 of=()
+	[[ " $* " != *" --against-c "* ]] || of=(--of-c)
 	mkdir -p build/boot
-	"$MACHINE/vm" boot "${2##*/}" /build/target/release/selftests "${@:3}" | tee "$2.shown" || status=$?
-	count_tap "$1" "$status" may-skip <"$2.shown"
+	"$MACHINE/vm" boot "$2" /build/target/release/selftests "${@:3}" | tee "$boot.shown" || status=$?
+	count_tap "$1" "$status" may-skip <"$boot.shown"
+	judge "kernel's log" kernel_log check "${of[@]}" "$boot.dmesg"
 }
 
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
