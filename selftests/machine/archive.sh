@@ -16,10 +16,9 @@
 #                                kernels, which lack it
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is fetched once a day. Its
-# lines are tab-separated:
+# lines are tab-separated, with - for a missing value:
 #   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS: their suite
 #   package NAME VERSION FILE SHA256
-# and - for a missing value.
 archive_list() {
 	ARCHIVE=$CACHE/archive-$(key_of archive-list "${USER_EVENTS_ROOT##*/}")
 	# shellcheck disable=SC2153 # of ready.sh

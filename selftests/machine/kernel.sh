@@ -134,8 +134,8 @@ make_own_kernel() {
 kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
 
 # kernel_configure FRAGMENT...: apply them to a configuration in which all else is off; repeatedly,
-# as one option may open the menu of another. 6.12 lacks some options, and leaves Rust to the module,
-# for which objtool needs IBT.
+# as one option may open the menu of another. 6.12 lacks some options, and leaves Rust to the
+# module, for which objtool needs IBT.
 kernel_configure() {
 	local try
 	echo "== configure"

@@ -35,8 +35,8 @@ stop() {
 	wait "$1" 2>/dev/null || true
 }
 
-# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG, and
-# meanwhile, twice a minute, that it is alive.
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG,
+# and meanwhile, twice a minute, that it is alive.
 step() {
 	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2

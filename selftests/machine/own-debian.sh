@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # A Debian of its own in a copy below $dir, booted with systemd, that runs the parts of a script:
-# shared by install and containers. /steps in its root has the script, and
-# the results for the host: PART.tap, PART.status.
+# shared by install and containers. /steps in its root has the script, and the results for the host:
+# PART.tap, PART.status.
 
 . "$(dirname "${BASH_SOURCE[0]}")/ready.sh"
 # Set by the script that sources this.
@@ -117,8 +117,8 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and powers
-# off at its end.
+# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and
+# powers off at its end.
 prepare_steps() {
 	local root=$dir/root
 	step "copy that Debian" "$dir/copy.log" cp -a "$CACHE_ENTRY/root" "$dir/"

@@ -44,7 +44,7 @@ ready_root() {
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
-# in_root COMMAND...: run in-root. inside COMMAND...: the same, where COMMAND may be a function here.
+# in_root COMMAND...: run in-root. inside COMMAND...: also a function of this script.
 in_root() { "$MACHINE/in-root" "$@"; }
 inside() {
 	in_root bash -euo pipefail -c '. /dev/fd/9; "$@"' bash "$@" 9< <(declare -f && declare -p rust_in_sections)
