@@ -79,12 +79,12 @@ count_tap() {
 # boot_tests WHAT NAME OPTION...: run the selftests in the machine NAME, with output in
 # build/boot/NAME.shown, and judge the kernel's log.
 boot_tests() {
-	local boot=build/boot/$2 status=0 of=()
-	[[ " $* " != *" --against-c "* ]] || of=(--of-c)
+	local boot=build/boot/$2 status=0 as_c=()
+	[[ " $* " != *" --against-c "* ]] || as_c=(--of-c)
 	mkdir -p build/boot
 	"$MACHINE/vm" boot "$2" /build/target/release/selftests "${@:3}" | tee "$boot.shown" || status=$?
 	count_tap "$1" "$status" may-skip <"$boot.shown"
-	judge "kernel's log" kernel_log check "${of[@]}" "$boot.dmesg"
+	judge "kernel's log" kernel_log check "${as_c[@]}" "$boot.dmesg"
 }
 
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
