@@ -16,15 +16,13 @@
 #                                kernels, which lack it
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is fetched once a day. Its
-# lines are tab-separated:
+# lines are tab-separated, with - for a missing value:
 #   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS: their suite
 #   package NAME VERSION FILE SHA256
-# and - for a missing value.
 archive_list() {
-	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
+	ARCHIVE=$CACHE/archive-$(key_of archive-list "${USER_EVENTS_ROOT##*/}")
 	# shellcheck disable=SC2153 # of ready.sh
-	! once_a_day "$ARCHIVE" archive "$(declare -f archive_kernels series_of archive_image archive_headers_of_rt)" archive_kernels "$SUITE" ||
-		archive_prune
+	! once_a_day "$ARCHIVE" archive archive_kernels "$SUITE" || archive_prune
 }
 
 # archive_kernels SUITE: inside the root of SUITE, print the list of all kernels of 6.12 and 7.x
@@ -117,12 +115,10 @@ archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt
 
 # archive_prune: remove kernels from the cache that left the archive.
 archive_prune() {
-	local path name left
+	local path left
 	for path in "$CACHE"/{,new-}{debian,source,9p}-*; do
-		[[ -d $path ]] || continue
-		name=${path##*/} name=${name#new-}
-		left=$(sed 's/^[^-]*-\(.*\)-[^-]*$/\1/;s/-linked$//' <<<"$name")
-		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "$name"
+		left=$(sed -E 's/^(new-)?[^-]*-(.*)-[^-]*$/\2/;s/-linked$//' <<<"${path##*/}")
+		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path"
 	done
 }
 
@@ -137,7 +133,7 @@ archive_files() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=${1%-linked} entry=$1 suite arch version compilers rustc key files source with_9p=
+	local release=${1%-linked} entry=$1 suite arch version compilers rustc files source headers nine_p=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$release" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
@@ -145,23 +141,20 @@ archive_kernel() {
 	[[ $compilers != - && $entry == "$release" ]] || compilers=$SUITE rustc=$SUITE
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
-		key=$({ echo "$rustc" && recipe compilers; } | cache_key)
-		cache_entry "compilers-$compilers-$arch" "$key" make_compilers
+		cache_entry "compilers-$compilers-$arch" "$(key_of compilers "$rustc")" make_compilers
 		USER_EVENTS_COMPILERS=$CACHE_ENTRY
 	fi
-	key=$(recipe source | cache_key)
+	headers=$(archive_headers_of_rt "$release")
 	source=${version%%~bpo*}
-	[[ -z $(archive_headers_of_rt "$release") ]] || source=$release
-	# shellcheck disable=SC2046 # no or one word
-	cache_entry "source-$source" "$key" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" \
-		$(archive_headers_of_rt "$release")
+	[[ -z $headers ]] || source=$release
+	# shellcheck disable=SC2086 # no or one word
+	cache_entry "source-$source" "$(key_of source)" fetch_source archive_source "the source of $version" "source-$version" "$release" "$version" $headers
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		cache_entry "9p-$source" "$(recipe 9p | cache_key)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
-		with_9p=$CACHE_ENTRY
+		cache_entry "9p-$source" "$(key_of 9p)" fetch_source archive_9p_source "9p of $version" "9p-$version" "$release" "$version"
+		nine_p=$CACHE_ENTRY
 	fi
-	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" ${with_9p:+"${with_9p##*/}"} && recipe archive-tree; } | cache_key)
-	cache_entry "debian-$entry" "$key" make_archive_kernel
+	cache_entry "debian-$entry" "$(key_of archive-tree "${USER_EVENTS_COMPILERS##*/}" "$version${nine_p:+ ${nine_p##*/}}")" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$entry
 	[[ $arch != arm64 ]] || ready_arm64
 }
@@ -170,29 +163,26 @@ archive_kernel() {
 make_compilers() {
 	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
 	[[ $arch != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
-	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
 	# Only what preparing a tree and building a module need, without what these do not read.
-	make_debian "the compilers of Debian $compilers" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
+	make_debian "Debian $compilers with the compilers for $arch (once)" "compilers-$compilers-$arch" "$compilers" "$1" "$packages" "${FOR_BUILDING[@]}" "${OF_OTHERS[@]}" \
 		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a'
 }
 
 make_archive_kernel() {
 	# Mount points of in-root for the source.
 	mkdir -p "$1/$entry/"{source,selftests}
-	[[ -z $with_9p ]] || cp -r "$with_9p" "$1/$entry/9p"
+	[[ -z $nine_p ]] || cp -r "$nine_p" "$1/$entry/9p"
 	# shellcheck disable=SC2046 # several words
 	files=$(archive_files "$version" "linux-headers-$release" $(archive_image "$release")) || exit
 	# shellcheck disable=SC2086 # several words
-	fill "download and prepare $entry" "kernel-$entry" \
-		inside_compilers "$(declare -f archive_fetch "${PREPARE[@]}" archive_tree && declare -p rust_in_sections)" \
-		archive_tree "$release" "$arch" $files "$1/$entry"
+	in_compilers fill "download and prepare $entry" "kernel-$entry" archive_tree "$release" "$arch" $files "$1/$entry"
 }
 
 # whole_source SERIES: use the whole source of its newest kernel, for the project's own kernels.
 whole_source() {
 	local release version
 	archive_list
-	IFS=$'\t' read -r release version < <(awk -F '\t' -v OFS='\t' -v series="$1." '
+	read -r release version < <(awk -F '\t' -v series="$1." '
 		$1 == "kernel" && index($2, series) == 1 && $4 == "amd64" { print $2, $6 }' "$ARCHIVE" | tail -n 1) ||
 		die "the Debian archive has no kernel of $1."
 	cache_entry "whole-source-$1" "$release-$(recipe source | cache_key)" \
@@ -207,14 +197,12 @@ fetch_source() {
 	series=$(series_of "$4")
 	files=$(archive_files "$5" "linux-source-$series" "${@:6:$#-6}") || exit
 	# shellcheck disable=SC2086 # several words
-	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" inside "$(declare -f archive_fetch archive_unpack "$1" own_selftests)" \
-		"$1" "$series" $files "${!#}"
+	USER_EVENTS_SOURCE='' fill "download and unpack $2" "$3" "$1" "$series" $files "${!#}"
 	[[ $1 != archive_whole_source ]] || echo "$4" >"${!#}/version"
 }
 
-# in_compilers, inside_compilers: like in_root and inside, in the root with the kernel's compilers.
-in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
-inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
+# in_compilers COMMAND...: run in_root or inside in the root with the kernel's compilers.
+in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} "$@"; }
 
 # make_options: print make's arguments for the kernel in use, one a line.
 make_options() {
@@ -228,7 +216,7 @@ make_options() {
 make_module() {
 	local option options=() out
 	if [[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]]; then
-		in_compilers make -C /kernel/tree M=/src "$@" modules
+		in_compilers in_root make -C /kernel/tree M=/src "$@" modules
 		return
 	fi
 	for option; do
@@ -238,7 +226,7 @@ make_module() {
 		*) options+=("$option") ;;
 		esac
 	done
-	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
+	in_compilers inside make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
 # archive_fetch FILE SHA256: inside a root, download a file of the archive into this directory.
@@ -298,9 +286,6 @@ archive_tree() {
 	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
 	find /kernel/tree/tools -name '*.o' -delete
 }
-
-# debian_tree and the functions that it calls.
-PREPARE=(debian_tree own_selftests configured_as options has has_our_rust rustc_of_kernel rustc_version)
 
 # debian_tree RELEASE ARCH: inside a root, fill /kernel from the packages in /tmp and
 # /kernel/source.

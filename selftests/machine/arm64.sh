@@ -11,16 +11,13 @@
 
 # ready_arm64: make the entry if it is missing, and hold it.
 ready_arm64() {
-	local key
-	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && recipe guest-arm64; } | cache_key)
-	cache_entry guest-arm64 "$key" make_guest_arm64
+	cache_entry guest-arm64 "$(key_of guest-arm64 "${USER_EVENTS_ROOT##*/}" "$(packages packages-arm64)")" make_guest_arm64
 	export USER_EVENTS_GUEST=$CACHE_ENTRY
 }
 
 make_guest_arm64() { # DIR
-	say "Making a machine for arm64 (once; about two minutes)"
 	mkdir "$1/root"
-	make_debian "Debian $SUITE for arm64" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
+	make_debian "Debian $SUITE for arm64 (once)" guest-arm64 "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" \
 		--variant=extract --architectures=arm64,armhf --aptopt='Acquire::Languages "none"' \
 		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$SUITE main\$/&\ndeb [ arch=arm64 \2 ] \3$SUITE-backports main/p' \"\$1/etc/apt/sources.list\"" \
 		--setup-hook='cd "$1" && for dir in bin lib sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
@@ -28,8 +25,7 @@ make_guest_arm64() { # DIR
 		--extract-hook='cd "$1/etc" && touch fstab shadow sudoers && echo "127.0.0.1 localhost" >hosts && ln -s ../proc/self/mounts mtab' \
 		--extract-hook='cd "$1/usr" && ln -s mawk bin/awk && ln -s ../bin/busybox sbin/poweroff' \
 		--extract-hook='cd "$1" && mkdir -p mnt opt srv media src build kernel usr/lib/modules && rm -rf etc/resolv.conf etc/hostname usr/share/doc usr/share/man usr/share/locale'
-	USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' fill "download the emulator of arm64" emulator-arm64 \
-		inside "$(declare -f arm64_emulator)" arm64_emulator "$1"
+	USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' fill "download the emulator of arm64" emulator-arm64 arm64_emulator "$1"
 }
 
 # arm64_emulator: inside the machine's root, put the emulator into /kernel. It has the same source
@@ -43,8 +39,9 @@ arm64_emulator() {
 	/kernel/qemu-system-aarch64 --version
 }
 
-# cross_tools: inside the machine's root, make compilers for arm64: /tmp/cross/cc, cc-32 and rustc.
-cross_tools() {
+# cross COMMAND...: inside the machine's root, run COMMAND with compilers for arm64: /tmp/cross/cc,
+# cc-32 and rustc.
+cross() {
 	local name target rustlib=/tmp/cross/sysroot/lib/rustlib
 	mkdir -p "$rustlib"
 	for name in cc:aarch64-linux-gnu cc-32:armv7-linux-gnueabihf; do
@@ -58,11 +55,5 @@ cross_tools() {
 	chmod 755 /tmp/cross/{cc,cc-32,rustc}
 	export CARGO_BUILD_TARGET=aarch64-unknown-linux-gnu CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=/tmp/cross/cc
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="--sysroot=${rustlib%/lib/rustlib}"
+	"$@"
 }
-
-# Arguments of make to build with these compilers.
-# shellcheck disable=SC2034 # of build
-CROSS_MAKE=(CC=/tmp/cross/cc CC_32=/tmp/cross/cc-32 CC_64=/tmp/cross/cc RUSTC=/tmp/cross/rustc SYSROOT=/mnt/root)
-
-# cross_inside TEXT COMMAND...: like inside, with these compilers.
-cross_inside() { inside "$(declare -f cross_tools)"$'\n'"cross_tools"$'\n'"$1" "${@:2}"; }

