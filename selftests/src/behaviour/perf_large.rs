@@ -277,7 +277,7 @@ fn a_program_alone_sees_it() {
     let event = Event::new("st_large u32 a");
     let counters = Counters::new(1);
     let program = Program::counting(&counters, 1);
-    let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    let perf = Perf::open_with(event.id(), SELF, ANY_CPU, Sample::EMPTY).expect("perf_event_open");
     perf.attach(&program).expect("attach a program");
     event.wait_set();
     assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));

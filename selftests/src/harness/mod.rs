@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{mpsc, Mutex, OnceLock};
@@ -65,27 +65,21 @@ impl Test {
     }
 
     /// The same test, which loads and unloads the module itself.
-    pub const fn of_loading(self) -> Test {
-        Test {
-            needs: Needs::UnloadedModule,
-            ..self
-        }
+    pub const fn of_loading(mut self) -> Test {
+        self.needs = Needs::UnloadedModule;
+        self
     }
 
     /// The same test, for machines that can swap.
-    pub const fn swapping(self) -> Test {
-        Test {
-            needs: Needs::Swap,
-            ..self
-        }
+    pub const fn swapping(mut self) -> Test {
+        self.needs = Needs::Swap;
+        self
     }
 
     /// The same test, skipped where this path does not exist, as the kernel lacks a feature.
-    pub const fn needs_path(self, path: &'static str) -> Test {
-        Test {
-            needs_path: Some(path),
-            ..self
-        }
+    pub const fn needs_path(mut self, path: &'static str) -> Test {
+        self.needs_path = Some(path);
+        self
     }
 
     /// The same test, skipped where this function returns a reason.
@@ -105,19 +99,15 @@ impl Test {
     }
 
     /// The same test, run only with the lengthy ones or by its whole name.
-    pub const fn lengthy(self) -> Test {
-        Test {
-            is_lengthy: true,
-            ..self
-        }
+    pub const fn lengthy(mut self) -> Test {
+        self.is_lengthy = true;
+        self
     }
 
     /// The same test with another timeout.
-    pub const fn limit(self, seconds: u64) -> Test {
-        Test {
-            limit: Duration::from_secs(seconds),
-            ..self
-        }
+    pub const fn limit(mut self, seconds: u64) -> Test {
+        self.limit = Duration::from_secs(seconds);
+        self
     }
 }
 
@@ -195,18 +185,12 @@ fn run_alone(
         }
         return result;
     }
-    let tidy = match needs {
+    result = result.and(match needs {
         Needs::Events | Needs::Swap => settle_groups().and(settle_events()),
         Needs::UnloadedModule => settle_module(),
-    };
+    });
     if result.is_ok() {
-        result = tidy;
-    }
-    if result.is_ok() {
-        result = settle_pins();
-    }
-    if result.is_ok() {
-        result = judge_log(name, needs, log.take());
+        result = settle_pins().and_then(|()| judge_log(name, needs, log.take()));
     }
     log::mark("");
     result
@@ -218,15 +202,12 @@ pub const TOOK_OVER: &str = "took over";
 fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let (mut from_test, to_us) = os::pipe().expect("pipe");
     std::io::stdout().flush().expect("flush");
-    let pid = match os::fork().expect("fork") {
-        0 => {
-            os::own_group();
-            report_panics_to(to_us);
-            let result = panic::catch_unwind(AssertUnwindSafe(run));
-            os::exit_now(if result.is_ok() { 0 } else { 1 });
-        }
-        pid => pid,
-    };
+    let pid = os::fork().expect("fork");
+    if pid == 0 {
+        os::own_group();
+        report_panics_to(to_us);
+        os::exit_after(run);
+    }
     drop(to_us);
 
     let ended = os::wait_for_end(pid, limit).expect("wait for a test");
@@ -245,16 +226,13 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
 
     bail_out.cancel();
 
-    let mut why = String::new();
     os::set_nonblocking(&from_test);
     let mut bytes = Vec::new();
     let _ = from_test.read_to_end(&mut bytes);
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        why.push_str(line.trim());
-        why.push(' ');
-    }
-    why.push_str(&crashed.join(", "));
-    let why = why.trim_end();
+    let said = String::from_utf8_lossy(&bytes);
+    let why: Vec<_> = said.lines().map(str::trim).collect();
+    let why = format!("{} {}", why.join(" "), crashed.join(", "));
+    let why = why.trim();
     match (ended, status) {
         (true, 0) if why.is_empty() => Ok(()),
         // A failure in a process or thread whose end the test did not check.
@@ -328,7 +306,7 @@ fn report_panics_to(pipe: File) {
         let text = text.or_else(|| payload.downcast_ref::<String>().map(|text| text.as_str()));
         let place = info
             .location()
-            .map(|place| format!("{}:{}", place.file(), place.line()));
+            .map(|at| format!("{}:{}", at.file(), at.line()));
         let place = place.unwrap_or_default();
         let case = CASE.lock().map(|case| case.clone()).unwrap_or_default();
         let text = format!("{place}: {case}{}\n", text.unwrap_or("panic"));
@@ -402,13 +380,11 @@ fn settle_module() -> Result<(), String> {
         return Ok(());
     }
     tracefs::detach_everything();
-    let unloaded = wait::eventually(|| module::unload().is_ok() || !module::is_loaded());
-    Err(if unloaded {
-        "left the module loaded"
-    } else {
-        "the module cannot be unloaded"
-    }
-    .into())
+    let why = match wait::eventually(|| module::unload().is_ok() || !module::is_loaded()) {
+        true => "left the module loaded",
+        false => "the module cannot be unloaded",
+    };
+    Err(why.into())
 }
 
 /// Checks that the kernel logged nothing but loading and unloading. An address space that ends with

@@ -6,7 +6,6 @@ use crate::kit::os;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -177,8 +176,7 @@ pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
                 to: to_parent,
                 is_childs: true,
             };
-            let result = catch_unwind(AssertUnwindSafe(|| run(&mut line)));
-            os::exit_now(if result.is_ok() { 0 } else { 1 });
+            os::exit_after(|| run(&mut line));
         }
         pid => Child {
             pid,

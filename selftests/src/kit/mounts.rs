@@ -2,7 +2,6 @@
 
 //! File systems of several kinds, mounted in a mount namespace of the process.
 
-use crate::kit::errno::Result;
 use crate::kit::memory::PAGE;
 use crate::kit::os;
 use crate::kit::tool::succeeds;
@@ -271,9 +270,4 @@ fn mount_overlay() {
         "mount",
         &["-t", "overlay", "-o", &options, "tests", OVERLAY],
     );
-}
-
-/// Drops the clean, unmapped pages of a file from the page cache.
-pub fn forget_pages(file: &File) -> Result<()> {
-    os::advise_file(file, libc::POSIX_FADV_DONTNEED)
 }

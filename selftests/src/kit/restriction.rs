@@ -3,8 +3,9 @@
 //! Restrictions of a process: a seccomp filter, and a user namespace.
 
 use crate::kit::errno::Errno;
+use crate::kit::os;
 use std::fs;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 /// The effect of a system call that the filter forbids.
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
     // In `struct seccomp_data`: the number of the call, and the lower half of its first argument.
     const NUMBER: u32 = 0;
     const FIRST: u32 = 16;
-    let fd: RawFd = file.as_raw_fd();
+    let fd = file.as_raw_fd();
     let mut steps = [
         step(LOAD, 0, 0, NUMBER),
         step(IF_EQUAL, 2, 0, libc::SYS_ioctl as u32),
@@ -70,15 +71,12 @@ pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
 
 /// Makes this process the root of a new user namespace, with no other user mapped.
 pub fn become_root_of_a_namespace() {
-    // SAFETY: Takes no memory.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = effective_ids();
     // After a change of the user, a process that is not dumpable cannot write its own files in
     // /proc.
     // SAFETY: Takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
-    // SAFETY: Takes a number only.
-    let ret = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
-    assert_eq!(ret, 0, "a namespace of users: {:?}", Errno::last());
+    os::unshare(libc::CLONE_NEWUSER);
     for (file, text) in [
         ("setgroups", "deny".to_string()),
         ("uid_map", format!("0 {user} 1")),
@@ -87,7 +85,10 @@ pub fn become_root_of_a_namespace() {
         let written = fs::write(format!("/proc/self/{file}"), text);
         written.unwrap_or_else(|error| panic!("write {file}: {error}"));
     }
+    assert_eq!(effective_ids(), (0, 0), "root of its namespace");
+}
+
+fn effective_ids() -> (u32, u32) {
     // SAFETY: Touch no memory.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    assert_eq!((user, group), (0, 0), "root of its namespace");
+    unsafe { (libc::geteuid(), libc::getegid()) }
 }

@@ -11,7 +11,7 @@ use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, stays_due, wait_gone};
 use crate::kit::memory::{Mapping, PAGE, READ};
-use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
+use crate::kit::mounts::{self, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
@@ -86,7 +86,7 @@ impl User {
     fn forget(&self) {
         self.pages.discard();
         self.file.sync_all().expect("fsync");
-        forget_pages(&self.file).expect("posix_fadvise");
+        os::forget_pages(&self.file).expect("posix_fadvise");
     }
 
     fn obey(&self, word: Word) {
@@ -169,7 +169,7 @@ fn switch(user: &mut Child, on: bool) {
 fn stored(mounted: &Mounted) -> u32 {
     let file = mounted.open();
     file.sync_all().expect("fsync");
-    forget_pages(&file).expect("posix_fadvise");
+    os::forget_pages(&file).expect("posix_fadvise");
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, AT as u64).expect("read");
     u32::from_ne_bytes(bytes)
@@ -276,7 +276,7 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
         user.pages.word(AT + 64).fetch_add(1, Relaxed);
         os::start_writeback(&user.file);
         user.obey(Word::Unmap);
-        forget_pages(&user.file).expect("posix_fadvise");
+        os::forget_pages(&user.file).expect("posix_fadvise");
     };
     let times = wait::beside(write_back, || {
         for round in 0..2 * ROUNDS {
