@@ -4,6 +4,7 @@
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
+use crate::kit::machine::number_in;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
 use std::fs::{self, File};
@@ -50,17 +51,7 @@ pub fn be_spared() {
 
 /// The number of removed groups that are still referenced.
 pub fn dying() -> i64 {
-    number_in(&root().join("cgroup.stat"), "nr_dying_descendants")
-}
-
-/// A value of a flat-keyed file.
-fn number_in(file: &Path, key: &str) -> i64 {
-    let text = fs::read_to_string(file).expect("a file of the cgroup");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    let value = line.unwrap_or_else(|| panic!("{key} in {}", file.display()));
-    value.parse().expect("a number")
+    number_in(root().join("cgroup.stat"), "nr_dying_descendants")
 }
 
 /// A group that accounts memory; removed when dropped.
@@ -163,7 +154,7 @@ impl Cgroup {
 
     /// A value of one of the group's flat-keyed files.
     pub fn number(&self, file: &str, key: &str) -> i64 {
-        number_in(&self.dir.join(file), key)
+        number_in(self.dir.join(file), key)
     }
 
     /// Bytes of slab objects charged to the group.

@@ -31,13 +31,11 @@ pub fn run(lines: &str) -> Result<()> {
     Ok(())
 }
 
-/// The text of the file.
 #[track_caller]
 pub fn listing() -> String {
     fs::read_to_string(GROUPS).expect("read user_events_groups")
 }
 
-/// The lines of the file.
 #[track_caller]
 pub fn lines() -> Vec<String> {
     listing().lines().map(String::from).collect()
@@ -46,22 +44,20 @@ pub fn lines() -> Vec<String> {
 /// The name of the group in a line of the file.
 #[track_caller]
 pub fn name_in(line: &str) -> &str {
-    let name = line
-        .strip_prefix("g:")
-        .and_then(|rest| rest.split(' ').next());
+    let rest = line.strip_prefix("g:");
+    let name = rest.and_then(|rest| rest.split(' ').next());
     name.unwrap_or_else(|| panic!("a bad line: {line:?}"))
 }
 
 /// Removes all idle groups. Returns the lines of the others; none where the kernel has no groups.
 pub fn remove_all() -> Vec<String> {
-    let left = || {
-        let text = fs::read_to_string(GROUPS).unwrap_or_default();
-        text.lines().map(String::from).collect::<Vec<_>>()
-    };
-    for line in left() {
+    if !Path::new(GROUPS).exists() {
+        return Vec::new();
+    }
+    for line in lines() {
         let _ = run(&format!("-:{}", name_in(&line)));
     }
-    left()
+    lines()
 }
 
 /// A group that a test made, and that is removed when dropped. If a registration keeps the group,

@@ -5,24 +5,11 @@
 use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
 use crate::kit::setting::Setting;
+use crate::kit::tracefs;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// Returns whether a module of this name is loaded, loading or unloading.
-pub fn module_is_there(name: &str) -> bool {
-    users_of_module(name).is_some()
-}
-
-/// The reference count of a module, if present.
-pub fn users_of_module(name: &str) -> Option<u32> {
-    let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
-    let mut lines = modules.lines().map(|line| line.split(' '));
-    let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
-    Some(words.nth(1)?.parse().expect("users of a module"))
-}
 
 /// The factor by which times are longer on a kernel with lockdep or KCSAN.
 pub fn slowness() -> u32 {
@@ -92,14 +79,19 @@ pub fn vmalloc_areas() -> Vec<String> {
     lines.map(String::from).collect()
 }
 
+/// The number behind a key in a file with lines such as `KEY NUMBER` or `KEY: NUMBER kB`.
+#[track_caller]
+pub fn number_in(file: impl AsRef<Path>, key: &str) -> i64 {
+    let text = fs::read_to_string(&file).expect("a file with numbers");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key));
+    let value = values.find_map(|value| value.strip_prefix([' ', ':'])?.split_whitespace().next());
+    let number = value.and_then(|value| value.parse().ok());
+    number.unwrap_or_else(|| panic!("{key} in {}", file.as_ref().display()))
+}
+
 /// A value of /proc/meminfo, in kB.
 pub fn meminfo(key: &str) -> i64 {
-    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    let value = line.unwrap_or_else(|| panic!("{key} in /proc/meminfo"));
-    value.trim().trim_end_matches(" kB").parse().unwrap()
+    number_in("/proc/meminfo", key)
 }
 
 /// Pages of objects too large for a slab cache: the slab pages that belong to no cache.
@@ -121,16 +113,8 @@ pub fn large_object_pages() -> i64 {
 pub fn other_pages() -> i64 {
     let _ = fs::read("/proc/sys/vm/stat_refresh");
     let used = meminfo("MemTotal") - meminfo("MemFree");
-    let counted = [
-        "AnonPages",
-        "Cached",
-        "Buffers",
-        "Slab",
-        "PageTables",
-        "Percpu",
-        "VmallocUsed",
-    ];
-    let counted: i64 = counted.into_iter().map(meminfo).sum();
+    let others = "AnonPages Cached Buffers Slab PageTables Percpu VmallocUsed";
+    let counted: i64 = others.split(' ').map(meminfo).sum();
     // Free pages on the per-CPU lists.
     let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
     let words = zones.lines().map(str::trim);
@@ -142,11 +126,9 @@ pub fn other_pages() -> i64 {
 /// interrupt. None on other kernels. C: `DEPOT_POOL_ORDER` (include/linux/stackdepot.h).
 fn stack_depot_pages() -> i64 {
     const PAGES_OF_A_POOL: i64 = 4;
-    let stats = fs::read_to_string("/sys/kernel/debug/stackdepot/stats").unwrap_or_default();
-    let pools = stats.lines().find_map(|line| line.strip_prefix("pools:"));
-    pools.map_or(0, |pools| {
-        pools.trim().parse::<i64>().expect("a number") * PAGES_OF_A_POOL
-    })
+    let stats = Path::new("/sys/kernel/debug/stackdepot/stats");
+    let pools = stats.exists().then(|| number_in(stats, "pools"));
+    pools.unwrap_or(0) * PAGES_OF_A_POOL
 }
 
 /// Pinned pages of user memory, such as those with an enable bit being written. The counters are
@@ -154,12 +136,8 @@ fn stack_depot_pages() -> i64 {
 pub fn pinned_pages() -> i64 {
     // Folds the per-CPU counters into the total now, not seconds later.
     fs::read("/proc/sys/vm/stat_refresh").expect("stat_refresh");
-    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
-    let count = |key: &str| -> i64 {
-        let value = text.lines().find_map(|line| line.strip_prefix(key));
-        value.map_or(0, |value| value.trim().parse().unwrap())
-    };
-    count("nr_foll_pin_acquired ") - count("nr_foll_pin_released ")
+    let count = |key: &str| number_in("/proc/vmstat", key);
+    count("nr_foll_pin_acquired") - count("nr_foll_pin_released")
 }
 
 /// Drops caches that hide the memory in use, and frees empty slabs.
@@ -181,11 +159,7 @@ pub struct Log {
 impl Log {
     /// Starts at the end of the log.
     pub fn from_now() -> Log {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/kmsg");
-        let mut file = file.expect("open /dev/kmsg");
+        let mut file = tracefs::open(Path::new("/dev/kmsg"), libc::O_NONBLOCK);
         file.seek(SeekFrom::End(0)).expect("seek in /dev/kmsg");
         Log { file }
     }

@@ -4,6 +4,7 @@
 //! groups together.
 
 use crate::kit::errno::Result;
+use crate::kit::setting::Setting;
 use std::fs;
 
 pub const PATH: &str = "/proc/sys/kernel/user_events_max";
@@ -33,7 +34,7 @@ pub fn set(value: &str) -> Result<()> {
 /// A limit that is in force until dropped.
 pub struct Limit {
     path: &'static str,
-    default: u32,
+    _default: Setting,
 }
 
 impl Limit {
@@ -49,7 +50,8 @@ impl Limit {
 
     fn of(path: &'static str, default: u32, most: u32) -> Limit {
         assert_eq!(number_in(path), default);
-        let limit = Limit { path, default };
+        let _default = Setting::new(path, &most.to_string());
+        let limit = Limit { path, _default };
         limit.set(most);
         limit
     }
@@ -57,11 +59,5 @@ impl Limit {
     pub fn set(&self, most: u32) {
         fs::write(self.path, format!("{most}\n")).expect(self.path);
         assert_eq!(number_in(self.path), most);
-    }
-}
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        let _ = fs::write(self.path, self.default.to_string());
     }
 }

@@ -5,7 +5,8 @@
 use crate::kit::cgroup::Cgroup;
 use crate::kit::memory::{list_all_pages, Mapping, PAGE};
 use crate::kit::tool::succeeds;
-use crate::kit::wait;
+use crate::kit::{machine, wait};
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +23,8 @@ pub struct Device {
 impl Device {
     /// Makes a device of 32 MiB.
     pub fn new() -> Device {
-        assert!(
-            succeeds("modprobe", &["zram", "num_devices=0"]),
-            "modprobe zram"
-        );
+        let is_loaded = succeeds("modprobe", &["zram", "num_devices=0"]);
+        assert!(is_loaded, "modprobe zram");
         let number = fs::read_to_string("/sys/class/zram-control/hot_add").expect("a new zram");
         let device = Device {
             number: number.trim().into(),
@@ -49,41 +48,31 @@ impl Drop for Device {
 }
 
 /// The number of pages swapped out since boot.
-pub fn pages_out() -> u64 {
-    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
-    let count = text.lines().find_map(|line| line.strip_prefix("pswpout "));
-    count
-        .and_then(|count| count.parse().ok())
-        .unwrap_or_else(|| panic!("no pswpout in {text}"))
+pub fn pages_out() -> i64 {
+    machine::number_in("/proc/vmstat", "pswpout")
 }
 
 /// A device in use as swap until dropped.
 pub struct Swap {
     path: String,
     /// Removed after swapoff.
-    _device: AnyDevice,
-}
-
-/// The device of a [`Swap`].
-enum AnyDevice {
-    Memory { _device: Device },
-    Disk { _disk: Disk },
+    _device: Box<dyn Any>,
 }
 
 impl Swap {
     /// Makes one that returns a page at once.
     pub fn new() -> Swap {
         let device = Device::new();
-        Swap::on(device.path(), AnyDevice::Memory { _device: device })
+        Swap::on(device.path(), Box::new(device))
     }
 
     /// Makes one that returns a page after a delay.
     pub fn on_a_disk() -> Swap {
         let disk = Disk::new();
-        Swap::on(disk.path(), AnyDevice::Disk { _disk: disk })
+        Swap::on(disk.path(), Box::new(disk))
     }
 
-    fn on(path: String, device: AnyDevice) -> Swap {
+    fn on(path: String, device: Box<dyn Any>) -> Swap {
         assert!(succeeds("mkswap", &[&path]), "mkswap {path}");
         assert!(succeeds("swapon", &[&path]), "swapon {path}");
         Swap {

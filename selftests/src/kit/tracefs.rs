@@ -4,10 +4,11 @@
 
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::errno::{Errno, Result};
-use crate::kit::os;
 use crate::kit::ring::{self, Record};
-use std::fs;
+use crate::kit::{dynamic, os};
+use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub const ROOT: &str = "/sys/kernel/tracing";
@@ -31,7 +32,7 @@ fn read(path: &Path) -> String {
 /// Appends a line to a file in the root of tracefs.
 pub fn append(file: &str, line: &str) -> Result<()> {
     let path = Path::new(ROOT).join(file);
-    let mut file = fs::OpenOptions::new().append(true).open(path)?;
+    let mut file = File::options().append(true).open(path)?;
     Ok(file.write_all(line.as_bytes())?)
 }
 
@@ -49,10 +50,7 @@ pub fn lacks_long_records() -> Option<String> {
 /// Writes a control file as a shell does, but without O_CREAT: with it, the error for a file that
 /// was removed with its event is EACCES, not ENOENT.
 pub fn replace(path: &Path, value: &str) -> Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(path)?;
+    let mut file = File::options().write(true).truncate(true).open(path)?;
     Ok(file.write_all(value.as_bytes())?)
 }
 
@@ -87,10 +85,8 @@ pub fn event_exists(name: &str) -> bool {
 
 /// The event's id for perf and the ring buffer.
 pub fn event_id(name: &str) -> u64 {
-    read(&top_dir(name).join("id"))
-        .trim()
-        .parse()
-        .expect("an event's id")
+    let id = read(&top_dir(name).join("id"));
+    id.trim().parse().expect("an event's id")
 }
 
 /// The text of an event's `format`.
@@ -175,18 +171,16 @@ pub fn detach_everything() {
     }
     // Other kinds of events, too, so that all unused dynamic events can be deleted.
     let _ = fs::write(Path::new(ROOT).join("events/enable"), "0");
-    let _ = crate::kit::dynamic::truncate();
+    let _ = dynamic::truncate();
 }
 
 /// Deletes the persistent events left by a test.
 pub fn delete_everything() {
     let data = Data::open();
-    for line in crate::kit::dynamic::user_lines() {
+    for line in dynamic::user_lines() {
         let name = line.trim_start_matches("u:").split(' ').next();
         let _ = match name.unwrap_or("") {
-            in_a_group if in_a_group.contains('/') => {
-                crate::kit::dynamic::run(&format!("-:{in_a_group}"))
-            }
+            in_a_group if in_a_group.contains('/') => dynamic::run(&format!("-:{in_a_group}")),
             name => data.delete(name),
         };
     }
@@ -203,11 +197,15 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    pub fn top() -> TraceInstance {
+    fn at(dir: &str) -> TraceInstance {
         TraceInstance {
-            dir: ROOT.into(),
+            dir: dir.into(),
             own: false,
         }
+    }
+
+    pub fn top() -> TraceInstance {
+        TraceInstance::at(ROOT)
     }
 
     /// Makes an instance; `name` starts with [`PREFIX`].
@@ -220,10 +218,7 @@ impl TraceInstance {
 
     /// The instance whose buffers survive a reboot: see [`PERSISTENT`].
     pub fn persistent() -> TraceInstance {
-        TraceInstance {
-            dir: PERSISTENT.into(),
-            own: false,
-        }
+        TraceInstance::at(PERSISTENT)
     }
 
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
@@ -240,16 +235,16 @@ impl TraceInstance {
         read(&self.file(event, file))
     }
 
+    #[track_caller]
     pub fn enable(&self, event: &str) {
-        if let Err(errno) = self.set(event, "enable", "1") {
-            panic!("enable {event}: {errno:?}");
-        }
+        self.set(event, "enable", "1")
+            .unwrap_or_else(|errno| panic!("enable {event}: {errno:?}"));
     }
 
+    #[track_caller]
     pub fn disable(&self, event: &str) {
-        if let Err(errno) = self.set(event, "enable", "0") {
-            panic!("disable {event}: {errno:?}");
-        }
+        self.set(event, "enable", "0")
+            .unwrap_or_else(|errno| panic!("disable {event}: {errno:?}"));
     }
 
     pub fn control(&self, file: &str, value: &str) {
@@ -295,8 +290,9 @@ impl TraceInstance {
     /// Takes all records of the event with this id out of the ring buffers, in the order of the
     /// writes across CPUs.
     pub fn take_records(&self, id: u64) -> Vec<Record> {
-        let records = self.take_timed_records(id, usize::MAX).into_iter();
-        records.map(|(_, record)| record).collect()
+        let mut records = self.take_all_records();
+        records.retain(|record| u64::from(record.kind) == id);
+        records
     }
 
     /// The same for all events.
@@ -370,11 +366,8 @@ impl TraceInstance {
 
     /// Takes the payloads of all records of the event, cut to `length` bytes: the rest is padding.
     pub fn take_payloads(&self, event: &str, length: usize) -> Vec<Vec<u8>> {
-        let records = self.take_records(event_id(event));
-        records
-            .into_iter()
-            .map(|record| record.payload(length))
-            .collect()
+        let records = self.take_records(event_id(event)).into_iter();
+        records.map(|record| record.payload(length)).collect()
     }
 }
 
@@ -388,17 +381,14 @@ impl Drop for TraceInstance {
 }
 
 fn names_of_cpus(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir.join("per_cpu")).expect("per_cpu");
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    let names = names_starting_with("cpu", &dir.join("per_cpu"));
+    assert!(!names.is_empty(), "no buffers in {}", dir.display());
+    names
 }
 
-fn open(path: &Path, flags: i32) -> fs::File {
-    use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
+/// Opens a file to read, also with these flags.
+#[track_caller]
+pub fn open(path: &Path, flags: i32) -> File {
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    file.unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
 }

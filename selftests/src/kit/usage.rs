@@ -8,16 +8,20 @@ use std::fmt;
 
 /// The memory in use, as far as tests compare it.
 pub struct Usage {
-    slab: BTreeMap<String, i64>,
+    /// Objects of each slab cache, vmalloc areas, and pages in other uses than those of user memory.
+    counts: BTreeMap<String, i64>,
     /// Unreclaimable slab.
     slab_kb: i64,
-    areas: i64,
-    percpu_kb: i64,
-    /// Pages of objects too large for a cache.
-    large: i64,
-    /// All other pages, without user memory.
-    pages: i64,
 }
+
+/// The start of the names of counts of objects.
+const SLAB: &str = "slab ";
+/// The other counts.
+const SLAB_KB: &str = "slab kB";
+const AREAS: &str = "vmalloc areas";
+const PERCPU_KB: &str = "per-CPU kB";
+const LARGE: &str = "pages of large objects";
+const PAGES: &str = "other pages";
 
 impl Usage {
     /// The usage now, with caches dropped.
@@ -39,14 +43,19 @@ impl Usage {
         // One for each object known to kmemleak, each of which is counted in its own cache;
         // kmemleak reports leaks itself.
         slab.remove("kmemleak_object");
-        Usage {
-            slab,
-            slab_kb: machine::meminfo("SUnreclaim"),
-            areas: machine::vmalloc_areas().len() as i64,
-            percpu_kb: machine::meminfo("Percpu"),
-            large: machine::large_object_pages(),
-            pages: machine::other_pages(),
-        }
+        let slab_kb = machine::meminfo("SUnreclaim");
+        let others = [
+            (AREAS, machine::vmalloc_areas().len() as i64),
+            (PERCPU_KB, machine::meminfo("Percpu")),
+            (LARGE, machine::large_object_pages()),
+            (PAGES, machine::other_pages()),
+        ];
+        let slab = slab
+            .into_iter()
+            .map(|(cache, count)| (format!("{SLAB}{cache}"), count));
+        let others = others.into_iter().map(|(what, count)| (what.into(), count));
+        let counts = slab.chain(others).collect();
+        Usage { counts, slab_kb }
     }
 
     /// The minimum of several samples. Each CPU caches free objects, some sixty for each slab
@@ -56,43 +65,32 @@ impl Usage {
         let mut usage = Usage::now();
         for _ in 1..LOOKS {
             let next = Usage::now();
-            for (cache, objects) in &mut usage.slab {
-                let now = next.slab.get(cache);
-                *objects = now.map_or(0, |&now| now.min(*objects));
+            for (what, count) in &mut usage.counts {
+                *count = next.counts.get(what).map_or(0, |next| *next.min(count));
             }
             usage.slab_kb = usage.slab_kb.min(next.slab_kb);
-            usage.areas = usage.areas.min(next.areas);
-            usage.percpu_kb = usage.percpu_kb.min(next.percpu_kb);
-            usage.large = usage.large.min(next.large);
-            usage.pages = usage.pages.min(next.pages);
         }
         usage
     }
 
-    /// The increase of the number of objects, by cache.
-    fn objects_since<'a>(&'a self, before: &'a Usage) -> impl Iterator<Item = (&'a String, i64)> {
-        self.slab
-            .iter()
-            .map(|(cache, objects)| (cache, objects - before.slab.get(cache).unwrap_or(&0)))
+    /// The increase of each count.
+    fn since<'a>(&'a self, before: &'a Usage) -> impl Iterator<Item = (&'a str, i64)> {
+        let counts = self.counts.iter();
+        counts.map(|(what, count)| (what.as_str(), count - before.counts.get(what).unwrap_or(&0)))
     }
 
     /// The increases of at least `least` since `before`.
     pub fn grew(&self, before: &Usage, least: i64) -> BTreeMap<String, i64> {
-        let objects = self.objects_since(before);
-        let mut grown: BTreeMap<_, _> = objects
-            .map(|(cache, by)| (format!("slab {cache}"), by))
-            .collect();
-        grown.insert("vmalloc areas".into(), self.areas - before.areas);
-        grown.insert("per-CPU kB".into(), self.percpu_kb - before.percpu_kb);
-        grown.insert("pages of large objects".into(), self.large - before.large);
-        grown.insert("other pages".into(), self.pages - before.pages);
-        grown.retain(|_, by| *by >= least);
-        grown
+        let grown = self.since(before).filter(|(_, by)| *by >= least);
+        grown.map(|(what, by)| (what.into(), by)).collect()
     }
 
-    /// The cache with the largest increase.
+    /// The slab cache with the largest increase.
     pub fn most_grown_since(&self, before: &Usage) -> String {
-        let most = self.objects_since(before).max_by_key(|(_, by)| *by);
+        let objects = self
+            .since(before)
+            .filter(|(what, _)| what.starts_with(SLAB));
+        let most = objects.max_by_key(|(_, by)| *by);
         most.map_or(String::new(), |(cache, by)| format!("{cache} {by:+}"))
     }
 }
@@ -100,8 +98,8 @@ impl Usage {
 /// Columns of a table with the heads "slab kB", "per-CPU kB", "areas" and "pages".
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (slab, percpu, areas) = (self.slab_kb, self.percpu_kb, self.areas);
-        write!(f, "{slab:>9} {percpu:>11} {areas:>6} {:>7}", self.pages)
+        let [percpu, areas, pages] = [PERCPU_KB, AREAS, PAGES].map(|what| self.counts[what]);
+        write!(f, "{:>9} {percpu:>11} {areas:>6} {pages:>7}", self.slab_kb)
     }
 }
 
@@ -119,26 +117,23 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    fn of(&self, what: &str) -> i64 {
+        match what {
+            SLAB_KB => self.slab_kb,
+            PERCPU_KB => self.percpu_kb,
+            AREAS => self.areas,
+            PAGES => self.pages,
+            LARGE => i64::MAX,
+            _ => self.objects,
+        }
+    }
+
     /// The exceeded bounds.
     fn broken(&self, before: &Usage, now: &Usage) -> Vec<String> {
-        let objects = now
-            .objects_since(before)
-            .filter(|(_, by)| *by > self.objects)
-            .map(|(cache, by)| format!("{cache} by {by} objects"));
-        let others = [
-            ("slab kB", now.slab_kb - before.slab_kb, self.slab_kb),
-            (
-                "per-CPU kB",
-                now.percpu_kb - before.percpu_kb,
-                self.percpu_kb,
-            ),
-            ("vmalloc areas", now.areas - before.areas, self.areas),
-            ("other pages", now.pages - before.pages, self.pages),
-        ];
-        let others = others.into_iter().filter(|(_, by, most)| by > most);
-        objects
-            .chain(others.map(|(what, by, _)| format!("{what} by {by}")))
-            .collect()
+        let slab = (SLAB_KB, now.slab_kb - before.slab_kb);
+        let grown = now.since(before).chain([slab]);
+        let broken = grown.filter(|(what, by)| *by > self.of(what));
+        broken.map(|(what, by)| format!("{what} by {by}")).collect()
     }
 
     /// Panics if a bound is exceeded. Samples again for a while, as frees after a grace period may
