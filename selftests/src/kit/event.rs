@@ -12,7 +12,6 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::{child, dynamic, tracefs, wait};
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
 ///
@@ -156,7 +155,7 @@ impl Event {
 /// Forks a process that switches an event on and off until it is killed. Returns after ten rounds.
 #[track_caller]
 pub fn toggler(name: &str) -> Child {
-    let mut toggler = child::fork(|line| {
+    child::fork_until(Word::Toggling, |line| {
         let top = TraceInstance::top();
         for times in 0.. {
             top.enable(name);
@@ -165,9 +164,7 @@ pub fn toggler(name: &str) -> Child {
                 line.say(Word::Toggling);
             }
         }
-    });
-    toggler.line.hear(Word::Toggling);
-    toggler
+    })
 }
 
 /// Registers an event of this name in a child, attaches ftrace, writes a record, and undoes it all.
@@ -175,13 +172,10 @@ pub fn toggler(name: &str) -> Child {
 pub fn use_in_child(name: &str) {
     let user = child::fork(|_| {
         let event = Event::new(&format!("{name} u32 a"));
-        let top = TraceInstance::top();
-        top.enable(name);
-        event.wait_set();
+        event.follows(true);
         assert_eq!(event.write(&[1; 4]), Ok(8));
-        top.disable(name);
-        event.wait_clear();
-        assert_eq!(event.unregister(), Ok(()));
+        event.follows(false);
+        event.end();
     });
     user.join();
 }
@@ -190,10 +184,8 @@ pub fn use_in_child(name: &str) {
 fn listed(pid: i32) -> Vec<String> {
     let pid = pid.to_string();
     let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
-    let lines = text
-        .lines()
-        .filter(|line| line.split(' ').nth(1) == Some(&pid));
-    lines.map(String::from).collect()
+    let is_its = |line: &&str| line.split(' ').nth(1) == Some(&pid);
+    text.lines().filter(is_its).map(String::from).collect()
 }
 
 /// Returns whether a bit of a process is listed.
@@ -229,38 +221,30 @@ pub fn settle() {
 #[track_caller]
 pub fn stays_due(pid: i32) {
     wait_due(pid);
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(repair_pending(pid), "written while its process slept");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::holds("its bit stays due while its process sleeps", || {
+        repair_pending(pid)
+    });
 }
 
 /// Waits until no event of this name is left.
 #[track_caller]
 pub fn wait_gone(name: &str) {
-    wait::until(&format!("the event {name} to go"), || {
-        !tracefs::event_exists(name)
-    });
+    let what = format!("the event {name} to go");
+    wait::until(&what, || !tracefs::event_exists(name));
     // The C implementation removes the files first, the line in `dynamic_events` later.
     if options().against_c {
         let line = format!("u:{name}");
         let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
-        wait::until("its line to go", || {
-            !dynamic::user_lines().iter().any(is_its)
-        });
+        let is_there = || dynamic::user_lines().iter().any(is_its);
+        wait::until("its line to go", || !is_there());
     }
 }
 
 /// Checks that an event exists now and for some time.
 #[track_caller]
 pub fn stays(name: &str) {
-    // Cannot prove that the event stays; an event removed by mistake is gone within milliseconds.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(tracefs::event_exists(name), "{name} went while it was used");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let what = format!("{name} stays while it is used");
+    wait::holds(&what, || tracefs::event_exists(name));
 }
 
 /// Writes a record for each value of an event with a single field of four bytes.
@@ -272,8 +256,10 @@ pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
 
 /// The values in the trace of an event whose only field is `a`.
 pub fn values(tracer: &TraceInstance, event: &Event) -> Vec<u32> {
-    let lines = tracer.lines(&event.name).into_iter();
+    let lines = tracer.lines(&event.name);
+    let value = |line: &String| line.split(['(', ')']).nth(1)?.parse().ok();
     lines
-        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
+        .iter()
+        .map(|line| value(line).expect("a value"))
         .collect()
 }

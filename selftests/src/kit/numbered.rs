@@ -29,13 +29,14 @@ fn filling(writer: u32, n: u32) -> Vec<u8> {
 
 fn payload(writer: u32, n: u32) -> Vec<u8> {
     let filling = filling(writer, n);
-    let mut bytes = Vec::new();
-    bytes.extend(writer.to_ne_bytes());
-    bytes.extend(n.to_ne_bytes());
-    bytes.extend(sum(writer, n, &filling).to_ne_bytes());
-    bytes.extend(location(0, filling.len() as u32));
-    bytes.extend(filling);
-    bytes
+    [
+        &writer.to_ne_bytes()[..],
+        &n.to_ne_bytes(),
+        &sum(writer, n, &filling).to_ne_bytes(),
+        &location(0, filling.len() as u32),
+        &filling,
+    ]
+    .concat()
 }
 
 /// Checks that records are whole, and that those of each writer are in order. Records may be
@@ -47,7 +48,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The number of records.
     pub fn count(&self) -> usize {
         self.seen.len()
     }
@@ -107,7 +107,6 @@ pub struct Numbered {
     /// The number of successful writes, and of those refused because the event was not attached.
     taken: AtomicU64,
     refused: AtomicU64,
-    done: AtomicBool,
 }
 
 impl Numbered {
@@ -118,7 +117,6 @@ impl Numbered {
             next: (0..writers).map(|_| AtomicU32::new(0)).collect(),
             taken: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            done: AtomicBool::new(false),
         }
     }
 
@@ -155,9 +153,8 @@ impl Numbered {
             0 => self.event.write(&payload),
             _ => {
                 let index = self.event.index.to_ne_bytes();
-                self.event
-                    .data
-                    .writev(&[&index, &payload[..9], &payload[9..]])
+                let parts = [&index, &payload[..9], &payload[9..]];
+                self.event.data.writev(&parts)
             }
         };
         match written {
@@ -197,12 +194,12 @@ impl Numbered {
 
     /// Runs `run` while all writers write, each in a thread.
     pub fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
-        self.done.store(false, Ordering::Relaxed);
+        let done = &AtomicBool::new(false);
         thread::scope(|scope| {
-            let _stop = SetOnDrop(&self.done);
+            let _stop = SetOnDrop(done);
             for writer in 0..self.next.len() {
                 scope.spawn(move || {
-                    while !self.done.load(Ordering::Relaxed) {
+                    while !done.load(Ordering::Relaxed) {
                         self.write(writer);
                     }
                 });

@@ -39,11 +39,6 @@ const KTIME_GET_NS: i32 = 5;
 const TO_U32: Instruction = (0xbc, 0, 0, 0, 0);
 const END: [Instruction; 2] = bpf::give(0);
 
-/// Skips `count` instructions if register 0 is `value`.
-const fn skip_if(value: i32, count: i16) -> Instruction {
-    (0x15, 0, 0, count, value)
-}
-
 /// Stalls a thread whenever it calls a function, until dropped. There may be one at a time.
 pub struct StalledAt {
     _attached: Vec<(Link, Perf)>,
@@ -63,17 +58,10 @@ impl StalledAt {
     #[track_caller]
     pub fn work(function: u64) -> StalledAt {
         // Behind the common fields and the address of the work item.
-        let only = [
-            bpf::load_u32(0, 1, 16),
-            (0x16, 0, 0, END.len() as i16, function as i32),
-        ];
-        StalledAt::with(
-            bpf::TRACEPOINT,
-            "workqueue/workqueue_execute_start",
-            &only,
-            3 * SEVERAL,
-            None,
-        )
+        let skip_if_it_is = (0x16, 0, 0, END.len() as i16, function as i32);
+        let only = [bpf::load_u32(0, 1, 16), skip_if_it_is];
+        let event = "workqueue/workqueue_execute_start";
+        StalledAt::with(bpf::TRACEPOINT, event, &only, 3 * SEVERAL, None)
     }
 
     /// Stalls for two seconds when the function returns.
@@ -85,11 +73,9 @@ impl StalledAt {
     #[track_caller]
     fn by(kind: char, function: &str, thread: i32, programs: usize) -> StalledAt {
         let probe = Probe::new(kind, NAME, function);
-        let only = [
-            bpf::call(bpf::GET_CURRENT_PID_TGID),
-            TO_U32,
-            skip_if(thread, END.len() as i16),
-        ];
+        // Skips the exit if register 0 is the thread.
+        let skip_if_it_is = (0x15, 0, 0, END.len() as i16, thread);
+        let only = [bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32, skip_if_it_is];
         StalledAt::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
     }
 
@@ -122,15 +108,9 @@ impl StalledAt {
         ];
         let attach = |number: usize| {
             // The first program counts the start, and the last one the end.
-            let begins = if number == 0 {
-                counting(BEGUN)
-            } else {
-                Vec::new()
-            };
-            let ends = match number + 1 == programs {
-                true => counting(ENDED),
-                false => Vec::new(),
-            };
+            let counting_if = |is: bool, counter| if is { counting(counter) } else { Vec::new() };
+            let begins = counting_if(number == 0, BEGUN);
+            let ends = counting_if(number + 1 == programs, ENDED);
             let program = Program::load(kind, &[only, &END, &begins, &wait, &ends, &END].concat());
             let perf = Perf::open(tracefs::event_id(event), ALL_PROCESSES, 0);
             let perf = perf.expect("perf_event_open");

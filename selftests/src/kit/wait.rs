@@ -32,11 +32,22 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 /// Waits until the condition holds. Panics with `what` after [`limit`].
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
+    let seconds = limit().as_secs();
     assert!(
         eventually(condition),
-        "waited {} s in vain for: {what}",
-        limit().as_secs()
+        "waited {seconds} s in vain for: {what}"
     );
+}
+
+/// Checks that the condition holds now and for some time. Cannot prove that it always does; what a
+/// fault changes, it changes within milliseconds.
+#[track_caller]
+pub fn holds(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(condition(), "not for long: {what}");
+        sleep(Duration::from_millis(10));
+    }
 }
 
 /// Sets a flag when dropped, which ends the threads that poll it even if the test fails.
