@@ -25,15 +25,11 @@ impl Ktap {
         }
     }
 
-    fn done(&self) -> usize {
-        self.passed + self.failed + self.skipped
-    }
-
-    /// Prints a result.
     fn line(&self, word: &str, name: &str, text: &str) {
+        let number = self.passed + self.failed + self.skipped;
         let text = text.replace('\n', " ");
         let mark = if text.is_empty() { "" } else { " # " };
-        println!("{word} {} {name}{mark}{text}", self.done());
+        println!("{word} {number} {name}{mark}{text}");
     }
 
     /// Reports that a test has passed, with an optional note, or failed, with the reason.

@@ -24,23 +24,14 @@ use std::time::{Duration, Instant};
 pub use ktap::Ktap;
 pub use options::{options, Options, USAGE};
 
-/// What a test needs to run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// user_events, from a module or built in.
-    Events,
-    /// The same, and swap. Skipped on a machine without.
-    Swap,
-    /// The module's file; the module is not loaded.
-    UnloadedModule,
-}
-
 /// A test. It fails by a panic, a signal or a timeout.
 #[derive(Clone, Copy)]
 pub struct Test {
     pub name: &'static str,
     pub run: fn(),
-    pub needs: Needs,
+    /// The test loads and unloads the module itself. The others need user_events, from a module or
+    /// built in.
+    pub is_of_loading: bool,
     /// A path that exists only where the kernel has the feature under test.
     pub needs_path: Option<&'static str>,
     /// Returns why the machine cannot run the test, if it cannot.
@@ -56,7 +47,7 @@ impl Test {
         Test {
             name,
             run,
-            needs: Needs::Events,
+            is_of_loading: false,
             needs_path: None,
             skip_if: || None,
             limit: Duration::from_secs(120),
@@ -66,14 +57,13 @@ impl Test {
 
     /// The same test, which loads and unloads the module itself.
     pub const fn of_loading(mut self) -> Test {
-        self.needs = Needs::UnloadedModule;
+        self.is_of_loading = true;
         self
     }
 
     /// The same test, for machines that can swap.
-    pub const fn swapping(mut self) -> Test {
-        self.needs = Needs::Swap;
-        self
+    pub const fn swapping(self) -> Test {
+        self.skip_if(swap::lacks_swap)
     }
 
     /// The same test, skipped where this path does not exist, as the kernel lacks a feature.
@@ -83,15 +73,13 @@ impl Test {
     }
 
     /// The same test, skipped where this function returns a reason.
-    pub const fn skip_if(self, skip_if: fn() -> Option<String>) -> Test {
-        Test { skip_if, ..self }
+    pub const fn skip_if(mut self, skip_if: fn() -> Option<String>) -> Test {
+        self.skip_if = skip_if;
+        self
     }
 
     /// Returns why the test cannot be run.
     pub fn obstacle(&self) -> Option<String> {
-        if self.needs == Needs::Swap && !swap::is_possible() {
-            return Some("this machine cannot swap".into());
-        }
         if let Some(path) = self.needs_path.filter(|path| !Path::new(path).exists()) {
             return Some(format!("this kernel has no {path}"));
         }
@@ -142,7 +130,7 @@ pub(crate) use tests;
 /// Runs a test. `Ok` has its duration unless short; `Err` has the reason of the failure.
 pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
     let start = Instant::now();
-    run_alone(test.name, &test.run, test.needs, test.limit, log)?;
+    run_alone(test.name, &test.run, test.is_of_loading, test.limit, log)?;
     Ok(match start.elapsed().as_secs() {
         0 => String::new(),
         seconds => format!("{seconds} s"),
@@ -157,17 +145,17 @@ pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
         false => 120,
     };
     let limit = Duration::from_secs(seconds);
-    run_alone(&check.name, &check.run, Needs::Events, limit, log).map(|()| String::new())
+    run_alone(&check.name, &check.run, false, limit, log).map(|()| String::new())
 }
 
 fn run_alone(
     name: &str,
     run: &dyn Fn(),
-    needs: Needs,
+    is_of_loading: bool,
     limit: Duration,
     log: &mut Log,
 ) -> Result<(), String> {
-    if needs == Needs::UnloadedModule && module::is_loaded() {
+    if is_of_loading && module::is_loaded() {
         return Err("the module is already loaded".into());
     }
     log.take();
@@ -185,12 +173,12 @@ fn run_alone(
         }
         return result;
     }
-    result = result.and(match needs {
-        Needs::Events | Needs::Swap => settle_groups().and(settle_events()),
-        Needs::UnloadedModule => settle_module(),
+    result = result.and(match is_of_loading {
+        true => settle_module(),
+        false => settle_groups().and(settle_events()),
     });
     if result.is_ok() {
-        result = settle_pins().and_then(|()| judge_log(name, needs, log.take()));
+        result = settle_pins().and_then(|()| judge_log(name, is_of_loading, log.take()));
     }
     log::mark("");
     result
@@ -211,7 +199,16 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
     drop(to_us);
 
     let ended = os::wait_for_end(pid, limit).expect("wait for a test");
-    let bail_out = BailOut::unless_reaped(format!("{name} {TOOK_OVER} {} s, and", limit.as_secs()));
+    // Whatever blocks killed processes in the kernel could block the run, too.
+    let (reaped, ends) = mpsc::channel::<()>();
+    let took_over = format!("{name} {TOOK_OVER} {} s", limit.as_secs());
+    let watcher = thread::spawn(move || {
+        let limit = MAX_REAPING * machine::slowness();
+        if ends.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+            println!("Bail out! {took_over}, and its processes cannot be killed");
+            std::process::exit(1);
+        }
+    });
     // The test, and all processes of its group.
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
@@ -224,7 +221,9 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
         }
     }
 
-    bail_out.cancel();
+    drop(reaped);
+    // As the next test is forked.
+    watcher.join().expect("join the watcher");
 
     os::set_nonblocking(&from_test);
     let mut bytes = Vec::new();
@@ -243,36 +242,8 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Ends the whole run if killed processes of a test do not end: whatever blocks them in the kernel
-/// could block the run, too.
-struct BailOut {
-    reaped: mpsc::Sender<()>,
-    watcher: thread::JoinHandle<()>,
-}
-
-impl BailOut {
-    /// The time that a killed process may take to end, unless the kernel is slow.
-    const LIMIT: Duration = Duration::from_secs(60);
-
-    fn unless_reaped(what: String) -> BailOut {
-        let (reaped, ends) = mpsc::channel();
-        let limit = BailOut::LIMIT * machine::slowness();
-        let watcher = thread::spawn(move || {
-            if ends.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-                println!("Bail out! {what} its processes cannot be killed");
-                std::process::exit(1);
-            }
-        });
-        BailOut { reaped, watcher }
-    }
-
-    /// Cancels this after the end of all processes, and joins the thread, as the next test is
-    /// forked.
-    fn cancel(self) {
-        drop(self.reaped);
-        self.watcher.join().expect("join the watcher");
-    }
-}
+/// The time that the killed processes of a test may take to end, unless the kernel is slow.
+const MAX_REAPING: Duration = Duration::from_secs(60);
 
 /// Signals of a crash.
 const CRASHES: [i32; 6] = [
@@ -389,11 +360,11 @@ fn settle_module() -> Result<(), String> {
 
 /// Checks that the kernel logged nothing but loading and unloading. An address space that ends with
 /// wrong page counters would log "BUG: Bad rss-counter state".
-fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String> {
+fn judge_log(name: &str, is_of_loading: bool, lines: Vec<String>) -> Result<(), String> {
     if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && !options().against_c && needs != Needs::UnloadedModule {
+    if module::is_given() && !options().against_c && !is_of_loading {
         let said = module::said(lines);
         let allowed = [module::says_loaded(), module::says_unloaded()];
         let is_of_faults = |line: &str| faults::are_known() && kernel_log::is_of_faults(line);

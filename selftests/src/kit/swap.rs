@@ -10,9 +10,13 @@ use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns whether the machine supports zram.
 pub fn is_possible() -> bool {
     fs::exists("/proc/swaps").unwrap_or(false) && succeeds("modprobe", &["-n", "-q", "zram"])
+}
+
+/// Returns why there can be no [`Swap`].
+pub fn lacks_swap() -> Option<String> {
+    (!is_possible()).then(|| "this machine cannot swap".into())
 }
 
 /// A zram device; removed when dropped.
@@ -21,7 +25,6 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes a device of 32 MiB.
     pub fn new() -> Device {
         let is_loaded = succeeds("modprobe", &["zram", "num_devices=0"]);
         assert!(is_loaded, "modprobe zram");
@@ -34,7 +37,6 @@ impl Device {
         device
     }
 
-    /// The path of its node.
     pub fn path(&self) -> String {
         format!("/dev/zram{}", self.number)
     }
@@ -47,7 +49,6 @@ impl Drop for Device {
     }
 }
 
-/// The number of pages swapped out since boot.
 pub fn pages_out() -> i64 {
     machine::number_in("/proc/vmstat", "pswpout")
 }
@@ -69,7 +70,7 @@ impl Swap {
     /// Makes one that returns a page after a delay.
     pub fn on_a_disk() -> Swap {
         let disk = Disk::new();
-        Swap::on(disk.path(), Box::new(disk))
+        Swap::on(DISK.into(), Box::new(disk))
     }
 
     fn on(path: String, device: Box<dyn Any>) -> Swap {
@@ -140,14 +141,16 @@ impl PageOnDisk<'_> {
     }
 }
 
-/// Returns why there can be no [`Disk`].
+/// Returns why there can be no [`Swap::on_a_disk`].
 pub fn lacks_a_disk() -> Option<String> {
-    let is_there = succeeds("modprobe", &["-n", "-q", "null_blk"]);
-    (!is_there).then(|| "this kernel has no null_blk".into())
+    let has_disk = || succeeds("modprobe", &["-n", "-q", "null_blk"]);
+    lacks_swap().or_else(|| (!has_disk()).then(|| "this kernel has no null_blk".into()))
 }
 
 /// The duration of a request in nanoseconds.
 const TIME: &str = "5000000";
+
+const DISK: &str = "/dev/st_disk";
 
 /// A null_blk disk of 32 MiB, in memory, with a delay for each request; removed when dropped.
 struct Disk(PathBuf);
@@ -174,18 +177,13 @@ impl Disk {
         ] {
             disk.set(file, value);
         }
-        wait::until("the node of the disk", || Path::new(&disk.path()).exists());
+        wait::until("the node of the disk", || Path::new(DISK).exists());
         disk
     }
 
     fn set(&self, file: &str, value: &str) {
         fs::write(self.0.join(file), value)
             .unwrap_or_else(|error| panic!("{value} to {file} of a disk: {error}"));
-    }
-
-    /// The path of its node.
-    fn path(&self) -> String {
-        "/dev/st_disk".into()
     }
 }
 
