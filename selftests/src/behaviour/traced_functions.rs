@@ -75,7 +75,7 @@ fn it_goes_under_the_function_graph_tracer() {
 const GROUP: &str = "st_function";
 
 fn probe(line: &str) -> Result<()> {
-    tracefs::append("kprobe_events", line)
+    tracefs::append_line("kprobe_events", line)
 }
 
 /// The name of a Rust function of the module.

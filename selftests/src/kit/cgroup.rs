@@ -5,11 +5,11 @@
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
 use crate::kit::machine::number_in;
+use crate::kit::tool::succeeds;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 /// The most pages that stay charged to a group in advance, for each processor: MEMCG_CHARGE_BATCH.
 pub const IN_ADVANCE: usize = 64;
@@ -33,18 +33,14 @@ fn root() -> PathBuf {
         (words.next()? == "cgroup2").then(|| PathBuf::from(place))
     });
     mounted.unwrap_or_else(|| {
-        let place = Path::new("/tmp/selftests.cgroup");
-        fs::create_dir_all(place).expect("a place for cgroups");
-        let mounted = Command::new("mount")
-            .args(["-t", "cgroup2", "none"])
-            .arg(place)
-            .status();
-        assert!(mounted.expect("mount").success(), "mount cgroup2");
-        place.into()
+        const PLACE: &str = "/tmp/selftests.cgroup";
+        fs::create_dir_all(PLACE).expect("a place for cgroups");
+        let is_mounted = succeeds("mount", &["-t", "cgroup2", "none", PLACE]);
+        assert!(is_mounted, "mount cgroup2");
+        PLACE.into()
     })
 }
 
-/// Exempts this process from the OOM killer.
 pub fn be_spared() {
     fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
 }
@@ -60,7 +56,6 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group without processes.
     pub fn new(name: &str) -> Cgroup {
         let root = root();
         fs::write(root.join("cgroup.subtree_control"), "+memory").expect("account memory");
@@ -79,15 +74,12 @@ impl Cgroup {
         File::open(&self.dir).expect("open a cgroup")
     }
 
-    /// Forks a process in the group that runs `run`.
     pub fn fork_to(&self, run: impl FnOnce(&mut Line)) -> Child {
-        let mut child = child::fork(|line| {
+        child::fork_until(Word::Entered, |line| {
             self.enter();
             line.say(Word::Entered);
             run(line);
-        });
-        child.line.hear(Word::Entered);
-        child
+        })
     }
 
     /// Forks a process in the group, exempt from the OOM killer, that serves.
@@ -137,7 +129,6 @@ impl Cgroup {
         child.tell(Word::Clear);
     }
 
-    /// Moves the calling process in.
     pub fn enter(&self) {
         self.set("cgroup.procs", "0");
     }
@@ -157,7 +148,6 @@ impl Cgroup {
         number_in(self.dir.join(file), key)
     }
 
-    /// Bytes of slab objects charged to the group.
     pub fn slab(&self) -> i64 {
         self.number("memory.stat", "slab")
     }

@@ -19,7 +19,6 @@ use std::sync::atomic::Ordering;
 pub struct Event {
     /// The name in tracefs: `NAME` of an event of the first group, else `GROUP/NAME`.
     pub name: String,
-    /// The description.
     pub text: String,
     pub data: Data,
     pub page: Mapping,
@@ -62,16 +61,10 @@ impl Event {
         }
     }
 
-    /// The name within the group.
-    pub fn short_name(&self) -> &str {
-        self.name.rsplit('/').next().unwrap_or(&self.name)
-    }
-
     pub fn write(&self, payload: &[u8]) -> Result<usize> {
         self.data.write(self.index, payload)
     }
 
-    /// Returns whether the bit is set.
     pub fn bit(&self) -> bool {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
@@ -86,7 +79,6 @@ impl Event {
         wait::until("the enable bit to be cleared", || !self.bit());
     }
 
-    /// The id in tracefs.
     pub fn id(&self) -> u64 {
         tracefs::event_id(&self.name)
     }
@@ -146,7 +138,6 @@ impl Event {
         assert_eq!(self.unregister(), Ok(()), "unregister {}", self.name);
     }
 
-    /// Unregisters the bit.
     pub fn unregister(&self) -> Result<()> {
         self.data.unregister_bit(self.page.address(), 0)
     }
@@ -180,7 +171,6 @@ pub fn use_in_child(name: &str) {
     user.join();
 }
 
-/// The listed bits of a process.
 fn listed(pid: i32) -> Vec<String> {
     let pid = pid.to_string();
     let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
@@ -188,7 +178,6 @@ fn listed(pid: i32) -> Vec<String> {
     text.lines().filter(is_its).map(String::from).collect()
 }
 
-/// Returns whether a bit of a process is listed.
 pub fn is_listed(pid: i32) -> bool {
     !listed(pid).is_empty()
 }
@@ -198,7 +187,6 @@ pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
 
-/// Waits until a repair of a process is pending.
 #[track_caller]
 pub fn wait_due(pid: i32) {
     wait::until("a repair to be pending", || repair_pending(pid));
@@ -226,7 +214,6 @@ pub fn stays_due(pid: i32) {
     });
 }
 
-/// Waits until no event of this name is left.
 #[track_caller]
 pub fn wait_gone(name: &str) {
     let what = format!("the event {name} to go");
@@ -256,10 +243,7 @@ pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
 
 /// The values in the trace of an event whose only field is `a`.
 pub fn values(tracer: &TraceInstance, event: &Event) -> Vec<u32> {
-    let lines = tracer.lines(&event.name);
-    let value = |line: &String| line.split(['(', ')']).nth(1)?.parse().ok();
-    lines
-        .iter()
-        .map(|line| value(line).expect("a value"))
-        .collect()
+    let lines = tracer.lines(&event.name).into_iter();
+    let value = |line: String| line.split(['(', ')']).nth(1)?.parse().ok();
+    lines.map(|line| value(line).expect("a value")).collect()
 }

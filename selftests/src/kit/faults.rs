@@ -5,6 +5,7 @@
 //! Only debug kernels have it; on others the tests that need [`PATH`] are skipped.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::tool::succeeds;
 use crate::kit::{module, wait};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +13,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Takes n, and the nth fault point that this thread passes from then on fails.
 pub const PATH: &str = "/proc/self/fail-nth";
@@ -26,7 +26,6 @@ const KINDS: [&str; 3] = ["failslab", PAGES, USERCOPY];
 /// The errors of a call without memory, or whose user memory cannot be accessed.
 pub const EITHER: &[Errno] = &[Errno::ENOMEM, Errno::EFAULT];
 
-/// Returns whether the kernel has fault injection.
 pub fn are_known() -> bool {
     Path::new(PATH).exists()
 }
@@ -36,11 +35,8 @@ pub fn are_known() -> bool {
 pub fn allow(percent: u32) {
     let debug = Path::new(DEBUGFS);
     if !debug.join(KINDS[0]).exists() {
-        let mounted = Command::new("mount")
-            .args(["-t", "debugfs", "none"])
-            .arg(debug)
-            .status();
-        assert!(mounted.expect("mount").success(), "mount debugfs");
+        let is_mounted = succeeds("mount", &["-t", "debugfs", "none", DEBUGFS]);
+        assert!(is_mounted, "mount debugfs");
     }
     for kind in KINDS {
         let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
@@ -127,7 +123,6 @@ impl InModule {
         in_module
     }
 
-    /// The number of faults so far.
     pub fn met(&self) -> u64 {
         let left = |dir: &PathBuf| {
             let left = fs::read_to_string(dir.join("times")).expect("how many may fail still");
@@ -136,7 +131,6 @@ impl InModule {
         self.dirs.iter().map(left).sum()
     }
 
-    /// Waits until there have been `count` faults.
     #[track_caller]
     pub fn wait_for(&self, count: u64) {
         wait::until("allocations of the module to fail", || self.met() >= count);
@@ -160,11 +154,9 @@ impl Drop for InModule {
 /// Limits faults to calls from this range of addresses.
 #[track_caller]
 fn require(dir: &Path, range: &Range<u64>) {
-    set(
-        &dir.join("require-start"),
-        &format!("{:#018x}", range.start),
-    );
-    set(&dir.join("require-end"), &format!("{:#018x}", range.end));
+    for (file, address) in [("require-start", range.start), ("require-end", range.end)] {
+        set(&dir.join(file), &format!("{address:#018x}"));
+    }
 }
 
 /// The fault of one round of [`walk`].
@@ -196,11 +188,7 @@ impl Failures {
     #[track_caller]
     pub fn include(&self, errors: &[Errno]) {
         for errno in errors {
-            let (what, number) = (&self.what, errno.0);
-            assert!(
-                self.by_error.contains_key(&number),
-                "{what}: never {errno:?}"
-            );
+            assert!(self.has(&[*errno]), "{}: never {errno:?}", self.what);
         }
     }
 }
@@ -268,9 +256,8 @@ pub fn walk_by(
         assert!(fault.number < 100_000, "{what}: the faults do not end");
     }
     let (last, failed) = (fault.number, fault.failed);
-    let errors = failed
-        .iter()
-        .map(|(&number, times)| format!("{:?} {times} times", Errno(number)));
+    let errors = failed.iter();
+    let errors = errors.map(|(&number, times)| format!("{:?} {times} times", Errno(number)));
     let errors = errors.collect::<Vec<_>>().join(", ");
     println!("  # {what}: {met} faults up to number {last}; calls failed with {errors}");
     assert!(!failed.is_empty(), "{what}: no call failed");

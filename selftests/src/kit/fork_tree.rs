@@ -58,7 +58,6 @@ pub fn serve(line: &mut Line, event: &Event) {
     }
 }
 
-/// Forks a child that serves.
 pub fn fork(event: &Event) -> Child {
     child::fork(|line| serve(line, event))
 }
@@ -70,7 +69,6 @@ pub fn tell(children: &mut [Child], word: Word) {
     children.iter_mut().for_each(|child| child.line.hear(word));
 }
 
-/// Ends all children, and waits for them.
 #[track_caller]
 pub fn end(mut children: Vec<Child>) {
     tell(&mut children, Word::End);

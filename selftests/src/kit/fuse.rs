@@ -35,7 +35,6 @@ pub struct Server {
     held: usize,
 }
 
-/// The device number of the mount.
 fn device() -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
     let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
@@ -44,12 +43,10 @@ fn device() -> String {
     mount.expect("a mount").swap_remove(2)
 }
 
-/// The path of a file.
 pub fn path(number: usize) -> String {
     format!("{}/{number}", PLACE.to_string_lossy())
 }
 
-/// Opens the first file.
 #[track_caller]
 pub fn open() -> File {
     let file = File::options().read(true).write(true).open(path(0));
@@ -118,7 +115,6 @@ impl Server {
         );
     }
 
-    /// Holds requests of this kind from now on.
     pub fn hold(&mut self, what: Request) {
         self.command(match what {
             Request::Write => "hold write",
@@ -143,7 +139,6 @@ impl Server {
         self.command("drop at open");
     }
 
-    /// Waits until `count` requests are held.
     #[track_caller]
     pub fn wait_held(&mut self, count: usize) {
         while self.held < count {

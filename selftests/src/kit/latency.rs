@@ -8,10 +8,8 @@
 use crate::kit::machine;
 use std::time::{Duration, Instant};
 
-/// The limit of the longest time.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// The times of one operation.
 #[derive(Default)]
 pub struct Latencies {
     times: Vec<Duration>,
@@ -22,7 +20,6 @@ impl Latencies {
         self.times.push(time);
     }
 
-    /// Times another run.
     pub fn during<T>(&mut self, run: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = run();
@@ -30,12 +27,10 @@ impl Latencies {
         result
     }
 
-    /// The number of runs.
     pub fn count(&self) -> usize {
         self.times.len()
     }
 
-    /// Adds the times of another operation.
     pub fn add_all(&mut self, other: &Latencies) {
         self.times.extend(&other.times);
     }

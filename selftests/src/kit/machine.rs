@@ -47,27 +47,26 @@ pub fn give_up_free_areas() {
     drop(Program::new(&[&give(0)]));
 }
 
-/// Of each slab cache: the name, the number of objects in use, and the object size.
-fn slab_caches() -> Vec<(String, i64, i64)> {
+/// The name of each slab cache, and the value that `value` takes from the numbers of its line.
+fn slab_caches(value: impl Fn(&dyn Fn(usize) -> i64) -> i64) -> Vec<(String, i64)> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
     let lines = text.lines().skip(2).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| words[at].parse().unwrap();
-        (words[0].to_string(), number(1), number(3))
+        let value = value(&|at| words[at].parse().unwrap());
+        (words[0].to_string(), value)
     });
     lines.collect()
 }
 
 /// Objects in use, by slab cache.
 pub fn slab_objects() -> BTreeMap<String, i64> {
-    let caches = slab_caches().into_iter();
-    caches.map(|(name, count, _)| (name, count)).collect()
+    slab_caches(|number| number(1)).into_iter().collect()
 }
 
-/// Bytes of the objects in use, by slab cache.
+/// Their bytes.
 pub fn slab_bytes() -> BTreeMap<String, i64> {
-    let caches = slab_caches().into_iter();
-    (caches.map(|(name, count, size)| (name, count * size))).collect()
+    let bytes = slab_caches(|number| number(1) * number(3));
+    bytes.into_iter().collect()
 }
 
 /// The lines of /proc/vmallocinfo for memory in use, without addresses.
@@ -96,16 +95,12 @@ pub fn meminfo(key: &str) -> i64 {
 
 /// Pages of objects too large for a slab cache: the slab pages that belong to no cache.
 pub fn large_object_pages() -> i64 {
-    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
-    let of_caches = text.lines().skip(2).map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| -> i64 { words[at].parse().unwrap() };
-        // Pages per slab, and slabs.
-        number(5) * number(14)
-    });
+    // Pages per slab, and slabs.
+    let of_caches = slab_caches(|number| number(5) * number(14)).into_iter();
+    let of_caches: i64 = of_caches.map(|(_, pages)| pages).sum();
     // Folds the per-CPU counters into the total.
     let _ = fs::read("/proc/sys/vm/stat_refresh");
-    meminfo("Slab") / 4 - of_caches.sum::<i64>()
+    meminfo("Slab") / 4 - of_caches
 }
 
 /// Pages in use outside all other counters: those allocated one by one, and leaked pages that were
@@ -146,12 +141,10 @@ pub fn drop_caches() {
     forget_free_objects();
 }
 
-/// Writes a line to the kernel log.
 pub fn say(line: &str) {
     fs::write("/dev/kmsg", line).expect("write to /dev/kmsg");
 }
 
-/// A reader of the kernel log.
 pub struct Log {
     file: File,
 }
@@ -164,7 +157,6 @@ impl Log {
         Log { file }
     }
 
-    /// The lines since the last call.
     pub fn take(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = [0; 8192];

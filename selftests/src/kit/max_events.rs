@@ -9,14 +9,12 @@ use std::fs;
 
 pub const PATH: &str = "/proc/sys/kernel/user_events_max";
 
-/// The default limit.
 pub const DEFAULT: u32 = 32768;
 
 /// The limit of all other groups together, and its default.
 pub const GROUPS_PATH: &str = "/proc/sys/kernel/user_events_groups_max";
 pub const GROUPS_DEFAULT: u32 = 24576;
 
-/// Reads the limit of the first group.
 pub fn get() -> u32 {
     number_in(PATH)
 }
@@ -26,7 +24,6 @@ fn number_in(path: &str) -> u32 {
     text.trim().parse().expect("a number")
 }
 
-/// Writes the limit of the first group.
 pub fn set(value: &str) -> Result<()> {
     Ok(fs::write(PATH, value)?)
 }

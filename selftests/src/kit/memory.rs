@@ -84,13 +84,8 @@ impl Mapping {
 
     /// Zeroed memory, by more `flags` of `mmap`.
     fn anonymous(address: *mut u8, length: usize, flags: i32) -> Result<Mapping> {
-        Mapping::map(
-            address,
-            length,
-            READ_WRITE,
-            flags | libc::MAP_ANONYMOUS,
-            (-1, 0),
-        )
+        let flags = flags | libc::MAP_ANONYMOUS;
+        Mapping::map(address, length, READ_WRITE, flags, (-1, 0))
     }
 
     /// The same mapping, which stays until the process ends.
@@ -113,9 +108,8 @@ impl Mapping {
     pub fn placed(address: u64, pages: usize) -> Mapping {
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
         let place = ptr::without_provenance_mut(address as usize);
-        Mapping::anonymous(place, pages * PAGE, flags)
-            .expect("mmap")
-            .keep()
+        let mapping = Mapping::anonymous(place, pages * PAGE, flags).expect("mmap");
+        mapping.keep()
     }
 
     /// The first `pages` of a file; `flags` is MAP_SHARED or MAP_PRIVATE.
@@ -137,11 +131,8 @@ impl Mapping {
 
     /// Zeroed memory of huge pages; `sharing` is MAP_SHARED or MAP_PRIVATE.
     pub fn of_huge_pages(pages: usize, sharing: i32) -> Result<Mapping> {
-        Mapping::anonymous(
-            ptr::null_mut(),
-            pages * HUGE_PAGE,
-            sharing | libc::MAP_HUGETLB,
-        )
+        let flags = sharing | libc::MAP_HUGETLB;
+        Mapping::anonymous(ptr::null_mut(), pages * HUGE_PAGE, flags)
     }
 
     /// Zeroed private memory of another kind, by the `flags` of `mmap`.

@@ -26,7 +26,6 @@ pub fn without_debug(path: String) -> String {
     }
 }
 
-/// The path of its file.
 pub fn path() -> &'static str {
     options().module.as_deref().expect("a module to load")
 }
@@ -49,10 +48,9 @@ pub fn code() -> Range<u64> {
 /// `user_events 135168 0 - Live 0xffffffffc0200000`.
 fn listed() -> Option<Vec<String>> {
     let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
-    let mut lines = modules
-        .lines()
-        .map(|line| line.split(' ').map(String::from));
-    lines.find_map(|words| Some(words.collect()).filter(|words: &Vec<_>| words[0] == NAME))
+    let mut lines = modules.lines().map(|line| line.split(' '));
+    let words = lines.find(|words| words.clone().next() == Some(NAME))?;
+    Some(words.map(String::from).collect())
 }
 
 /// The address of its first function whose name has all of these parts.
@@ -88,7 +86,6 @@ fn load_path(path: &str, parameters: &str) -> Result<()> {
     load_file(&file, parameters)
 }
 
-/// Loads the module from an open file.
 pub fn load_file(file: &File, parameters: &str) -> Result<()> {
     os::load_module(file, &CString::new(parameters).unwrap())
 }
@@ -107,12 +104,8 @@ pub fn unload() -> Result<()> {
 /// delay.
 #[track_caller]
 pub fn unload_when_idle() {
-    let mut last = Ok(());
-    let gone = wait::eventually(|| {
-        last = unload();
-        !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
-    });
-    assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
+    let unloaded = wait::until_idle(&[Errno::EAGAIN, Errno::EBUSY], unload);
+    unloaded.expect("unloading the idle module");
 }
 
 /// The module's own lines of the kernel log, without the kernel's message that the module taints
@@ -126,10 +119,10 @@ pub fn said(lines: Vec<String>) -> Vec<String> {
 /// The version of the first entry in NEWS.
 pub fn version() -> &'static str {
     let news = include_str!("../../../NEWS");
-    let mut entries = news
+    let entry = news
         .lines()
-        .filter_map(|line| line.strip_prefix("user_events "));
-    let version = entries.next().and_then(|entry| entry.split(' ').next());
+        .find_map(|line| line.strip_prefix("user_events "));
+    let version = entry.and_then(|entry| entry.split(' ').next());
     version.expect("NEWS has an entry")
 }
 
@@ -145,7 +138,6 @@ pub fn is_loaded() -> bool {
     listed().is_some()
 }
 
-/// The reference count.
 pub fn users() -> u32 {
     let words = listed().expect("the module is loaded");
     words[2].parse().expect("a number")

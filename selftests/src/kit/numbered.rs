@@ -110,7 +110,6 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// Registers the event.
     pub fn new(name: &str, writers: usize) -> Numbered {
         Numbered {
             event: Event::new(&format!("{name} {FIELDS}")),
@@ -176,7 +175,6 @@ impl Numbered {
         self.next[writer].load(Ordering::Relaxed)
     }
 
-    /// The number of records that have been taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -208,13 +206,11 @@ impl Numbered {
         })
     }
 
-    /// Waits until `more` more records have been taken.
     #[track_caller]
     pub fn wait_taken(&self, more: u64) {
         wait_more("records to be taken", &self.taken, more);
     }
 
-    /// Waits until `more` more records have been refused.
     #[track_caller]
     pub fn wait_refused(&self, more: u64) {
         wait_more("records to be refused", &self.refused, more);

@@ -61,7 +61,6 @@ pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
     Ok((pid as i32, status))
 }
 
-/// A descriptor of a process.
 pub fn process(pid: i32) -> Result<OwnedFd> {
     // SAFETY: Takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -110,13 +109,11 @@ pub fn become_unprivileged() {
 pub const CAP_SYS_ADMIN: u64 = 1 << 21;
 pub const CAP_PERFMON: u64 = 1 << 38;
 
-/// The real and the effective user of this process.
 pub fn users() -> (u32, u32) {
     // SAFETY: Touch no memory.
     unsafe { (libc::getuid(), libc::geteuid()) }
 }
 
-/// Sets the limit on open files of this process and its children.
 pub fn allow_open_files(most: u64) {
     let limit = libc::rlimit {
         rlim_cur: most,
@@ -147,7 +144,6 @@ pub fn pipe() -> Result<(File, File)> {
     Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
 }
 
-/// Returns whether the file becomes readable within `limit`.
 pub fn is_readable(file: &impl AsRawFd, limit: Duration) -> bool {
     poll::poll_for(file, poll::IN, limit) != 0
 }
@@ -270,7 +266,6 @@ pub fn is_of_6_12() -> Option<String> {
     (kernel_version() == (6, 12)).then(|| "this kernel is 6.12".into())
 }
 
-/// The CPUs this process may run on.
 pub fn cpus() -> Vec<usize> {
     // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -283,7 +278,6 @@ pub fn cpus() -> Vec<usize> {
         .collect()
 }
 
-/// Makes a file in memory with `length` bytes of zeros.
 pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
     let fd = check(unsafe { libc::memfd_create(c"selftests".as_ptr(), libc::MFD_CLOEXEC) }.into())
@@ -337,7 +331,6 @@ pub fn load_module(file: &File, parameters: &CStr) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_finit_module, fd, parameters, 0) }).map(drop)
 }
 
-/// Unloads a module, without waiting for its users.
 pub fn unload_module(name: &CStr) -> Result<()> {
     // SAFETY: `name` is a C string that lives through the call.
     let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
@@ -388,7 +381,6 @@ pub fn mount(from: &CStr, to: &CStr, flags: u64) {
     check(ret.into()).expect("mount");
 }
 
-/// Detaches the topmost mount at a place.
 pub fn unmount(place: &CStr) -> Result<()> {
     // SAFETY: `place` is a C string that lives through the call.
     check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
@@ -402,7 +394,6 @@ pub fn named_pipe(path: &CStr) {
 /// The number of counted signals, with those of the parent before the fork.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// The number of signals counted by [`count_at`].
 pub fn counted() -> u32 {
     COUNTED.load(Ordering::Relaxed)
 }
@@ -441,7 +432,9 @@ pub fn alarm_in(time: Duration) {
         it_interval: at(0),
         it_value: at(time.subsec_micros().into()),
     };
+    let old = ptr::null::<u8>();
     // SAFETY: The kernel reads the value, and writes none.
-    let ret = unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const once, 0) };
+    let ret =
+        unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const once, old) };
     check(ret).expect("setitimer");
 }

@@ -8,7 +8,7 @@
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, serve, tell, toggle};
+use crate::kit::fork_tree::{end, serve, tell, toggle, toggle_of};
 use crate::kit::latency::Latencies;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -178,10 +178,7 @@ impl OtherTasks {
             });
             ops.has(&format!("dropped pages get their bits of {event}"), || {
                 tell(children, Word::Drop);
-                top.enable(event);
-                tell(children, Word::Set);
-                top.disable(event);
-                tell(children, Word::Clear);
+                toggle_of(event, children);
             });
             ops.has(&format!("{event} is unregistered and registered"), || {
                 tell(children, Word::Unregister);
@@ -244,12 +241,7 @@ impl OtherTasks {
         ops.has("a registered process is forked", || {
             tell(parent, Word::Fork)
         });
-        ops.has("its child's bits follow", || {
-            top.enable(event);
-            tell(parent, Word::Set);
-            top.disable(event);
-            tell(parent, Word::Clear);
-        });
+        ops.has("its child's bits follow", || toggle_of(event, parent));
     }
 
     /// Prints the times, and ends all processes. No process may be waiting for its memory any more.

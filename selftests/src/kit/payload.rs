@@ -14,7 +14,6 @@ pub fn bytes(length: usize) -> Vec<u8> {
 /// The size of the common fields, which the offset of `__data_loc` includes.
 const COMMON_FIELDS: usize = 8;
 
-/// The value of one field.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     /// The field itself.

@@ -102,7 +102,6 @@ pub const DEFAULT_MAX_STACK: u16 = 127;
 pub const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
 
 impl Sample {
-    /// The record only.
     pub const PLAIN: Sample = Sample {
         kind: 0,
         has_record: true,
@@ -123,7 +122,6 @@ impl Sample {
     /// The record and a call chain of the default length.
     pub const CHAINS: Sample = Sample::of(SAMPLE_CALLCHAIN);
 
-    /// The record and these contents.
     pub const fn of(kind: u64) -> Sample {
         Sample {
             kind,
@@ -340,7 +338,6 @@ impl Perf {
         &self.file
     }
 
-    /// The count of the event.
     pub fn count(&self) -> u64 {
         // The counts of a group start with their number, then its leader's count.
         let mut bytes = [0; 4096];

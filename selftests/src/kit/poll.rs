@@ -79,7 +79,6 @@ fn in_a_set(fd: RawFd) -> RawFd {
     fd
 }
 
-/// An epoll set.
 pub struct Epoll(OwnedFd);
 
 impl Epoll {

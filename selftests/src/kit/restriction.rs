@@ -10,11 +10,9 @@ use std::os::fd::AsRawFd;
 /// The effect of a system call that the filter forbids.
 #[derive(Clone, Copy)]
 pub enum Forbidden {
-    /// The call fails.
     Fails(Errno),
     /// The thread is killed, without the process.
     KillsThread,
-    /// The process is killed.
     KillsProcess,
 }
 

@@ -13,10 +13,8 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Exists where the kernel has kprobes.
 pub const PATH: &str = "/sys/kernel/tracing/kprobe_events";
 
-/// Returns the reason for skipping where the kernel has no kprobes.
 pub fn lacks_probes() -> Option<String> {
     (!Path::new(PATH).exists()).then(|| format!("there is no {PATH}"))
 }
@@ -26,7 +24,6 @@ pub fn lacks_probes() -> Option<String> {
 const TIME: Duration = Duration::from_millis(240);
 const SEVERAL: usize = 8;
 
-/// The kprobe's event in tracefs.
 const NAME: &str = "st_stalled/at";
 
 /// Counters of started and ended stalls.
@@ -64,7 +61,6 @@ impl StalledAt {
         StalledAt::with(bpf::TRACEPOINT, event, &only, 3 * SEVERAL, None)
     }
 
-    /// Stalls for two seconds when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> StalledAt {
         StalledAt::by('r', function, thread, SEVERAL)
@@ -144,7 +140,6 @@ impl StalledAt {
     }
 }
 
-/// The number of attempts.
 const ROUNDS: usize = 4;
 
 /// Repeats `round` until it returns that it was in time, which on a slow debug kernel it may never
@@ -158,7 +153,6 @@ pub fn retry_round(round: impl FnMut() -> bool) {
     );
 }
 
-/// A thread that waits for its start.
 pub struct Waiting<'scope> {
     pub thread: ScopedJoinHandle<'scope, ()>,
     number: i32,

@@ -6,7 +6,6 @@ use crate::kit::abi::STATUS;
 use std::fs;
 use std::path::Path;
 
-/// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Status {
     /// The names of the events, each with its consumers.
@@ -22,7 +21,6 @@ impl Status {
         Status::of(Path::new(STATUS))
     }
 
-    /// Reads a group's file.
     #[track_caller]
     pub fn of(path: &Path) -> Status {
         Status::parse(&fs::read_to_string(path).expect("read the status file"))
@@ -49,7 +47,6 @@ impl Status {
         status
     }
 
-    /// The names of the events, in listing order.
     pub fn names(&self) -> Vec<&str> {
         self.events.iter().map(|(name, _)| name.as_str()).collect()
     }

@@ -163,7 +163,6 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
-/// Waits until a task is in this [state].
 #[track_caller]
 pub fn wait_state(pid: i32, thread: i32, wanted: char) {
     let what = format!("task {thread} of {pid} to be in state {wanted}");

@@ -81,7 +81,6 @@ impl Tool {
         self.child.id() as i32
     }
 
-    /// The output so far.
     pub fn printed(&self) -> String {
         let mut bytes = vec![0; self.output.metadata().expect("a file's length").len() as usize];
         // Not `read`, as the tool shares the file position.
@@ -125,7 +124,6 @@ impl Tool {
         self.end()
     }
 
-    /// Waits for the end.
     #[track_caller]
     pub fn end(mut self) -> Output {
         let has_ended = os::wait_for_end(self.pid(), 2 * wait::limit()).expect("wait for a tool");

@@ -5,7 +5,7 @@
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::ring::{self, Record};
-use crate::kit::{dynamic, os};
+use crate::kit::{dynamic, machine, os};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,11 +29,18 @@ fn read(path: &Path) -> String {
     }
 }
 
-/// Appends a line to a file in the root of tracefs.
-pub fn append(file: &str, line: &str) -> Result<()> {
+/// Appends text to a file in the root of tracefs, in one piece. Returns the number of bytes taken.
+pub fn append(file: &str, text: &str) -> Result<usize> {
     let path = Path::new(ROOT).join(file);
     let mut file = File::options().append(true).open(path)?;
-    Ok(file.write_all(line.as_bytes())?)
+    Ok(file.write(text.as_bytes())?)
+}
+
+/// Appends a line, or several, all of which must be taken.
+pub fn append_line(file: &str, line: &str) -> Result<()> {
+    let length = append(file, &format!("{line}\n"))?;
+    assert_eq!(length, line.len() + 1, "took a part of {line:?}");
+    Ok(())
 }
 
 /// Returns whether larger sub-buffers allow longer records. Before 7.3 a ring buffer keeps the
@@ -60,7 +67,6 @@ pub const GROUP: &str = "user_events";
 /// The system of the events that share their name with other formats.
 pub const MULTI_GROUP: &str = "user_events_multi";
 
-/// The directory of a system.
 pub fn group_dir(group: &str) -> PathBuf {
     Path::new(ROOT).join("events").join(group)
 }
@@ -89,17 +95,13 @@ pub fn event_id(name: &str) -> u64 {
     id.trim().parse().expect("an event's id")
 }
 
-/// The text of an event's `format`.
 pub fn event_format(name: &str) -> String {
     read(&top_dir(name).join("format"))
 }
 
 /// The number of events of the first group, of any name and format.
 pub fn count_of_events() -> usize {
-    let text = read(Path::new(STATUS));
-    let line = text.lines().find_map(|line| line.strip_prefix("Active: "));
-    line.and_then(|count| count.parse().ok())
-        .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
+    machine::number_in(STATUS, "Active") as usize
 }
 
 /// The systems of user events: those of the first group, then those of other groups.
@@ -225,12 +227,10 @@ impl TraceInstance {
         event_dir(&self.dir, event).join(file)
     }
 
-    /// Writes to an event's file.
     pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
         replace(&self.file(event, file), value)
     }
 
-    /// Reads an event's file.
     pub fn get(&self, event: &str, file: &str) -> String {
         read(&self.file(event, file))
     }

@@ -16,7 +16,6 @@ pub struct Access {
     files: Vec<Before>,
 }
 
-/// The initial state of a file.
 struct Before {
     path: PathBuf,
     mode: u32,
@@ -82,7 +81,6 @@ impl Drop for Access {
     }
 }
 
-/// Forks a process of the ordinary user.
 pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
     child::fork(|line| {
         os::become_unprivileged();

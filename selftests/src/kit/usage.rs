@@ -50,9 +50,8 @@ impl Usage {
             (LARGE, machine::large_object_pages()),
             (PAGES, machine::other_pages()),
         ];
-        let slab = slab
-            .into_iter()
-            .map(|(cache, count)| (format!("{SLAB}{cache}"), count));
+        let slab = slab.into_iter();
+        let slab = slab.map(|(cache, count)| (format!("{SLAB}{cache}"), count));
         let others = others.into_iter().map(|(what, count)| (what.into(), count));
         let counts = slab.chain(others).collect();
         Usage { counts, slab_kb }
@@ -87,9 +86,8 @@ impl Usage {
 
     /// The slab cache with the largest increase.
     pub fn most_grown_since(&self, before: &Usage) -> String {
-        let objects = self
-            .since(before)
-            .filter(|(what, _)| what.starts_with(SLAB));
+        let grown = self.since(before);
+        let objects = grown.filter(|(what, _)| what.starts_with(SLAB));
         let most = objects.max_by_key(|(_, by)| *by);
         most.map_or(String::new(), |(cache, by)| format!("{cache} {by:+}"))
     }

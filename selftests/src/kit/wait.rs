@@ -2,6 +2,7 @@
 
 //! Polling for a condition with a timeout.
 
+use crate::kit::errno::{Errno, Result};
 use crate::kit::machine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
@@ -37,6 +38,17 @@ pub fn until(what: &str, condition: impl FnMut() -> bool) {
         eventually(condition),
         "waited {seconds} s in vain for: {what}"
     );
+}
+
+/// Repeats a call until it fails with none of the `busy` errors, or the time is over. Returns the
+/// last result.
+pub fn until_idle(busy: &[Errno], mut call: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut last = Ok(());
+    eventually(|| {
+        last = call();
+        !last.is_err_and(|errno| busy.contains(&errno))
+    });
+    last
 }
 
 /// Checks that the condition holds now and for some time. Cannot prove that it always does; what a

@@ -40,7 +40,7 @@ fn frozen(kind: Kind) -> Beside<Frozen> {
             sleeps(user);
             // An overlay does not pass a freeze on to the file system below.
             let disk = Mounted {
-                directory: mounts::DISK.into(),
+                directory: mounts::DISK,
             };
             disk.freeze()
         },

@@ -14,7 +14,7 @@ use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::mounts::{self, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -314,7 +314,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
         line.ask(Word::Refused, Word::Again);
         assert_eq!(register(), Ok(0));
     });
-    drop(filled);
+    fs::remove_file(filled).expect("remove a file");
     // A transaction frees the room.
     user.tell(Word::Sync);
     other.line.say(Word::Again);
