@@ -10,7 +10,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::obey;
 use crate::kit::memory::Mapping;
-use crate::kit::restriction::{become_root_of_a_namespace, forbid_calls_on, Forbidden};
+use crate::kit::restriction::{become_root_of_a_namespace, forbid_calls_on};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, tasks, wait};
 use std::sync::mpsc;
@@ -29,7 +29,8 @@ const USER_NAMESPACES: &str = "/proc/self/ns/user";
 fn a_filter_gives_its_errno_and_the_bit_goes_on() {
     let mut child = child::fork(|line| {
         let event = Event::new("st_filter_errno u32 a");
-        forbid_calls_on(&event.data.file, Forbidden::Fails(Errno::EACCES));
+        let fails = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
+        forbid_calls_on(&event.data.file, fails);
         let calls = || {
             let address = event.page.address() + 64;
             let text = "st_filter_errno u32 a";
@@ -80,7 +81,7 @@ fn a_process_killed_by_a_filter_leaves_nothing() {
             let event = Event::new(&format!("{NAME} u32 a"));
             // A second process has the same registrations.
             let other = child::fork(Line::wait_for_kill);
-            forbid_calls_on(&event.data.file, Forbidden::KillsProcess);
+            forbid_calls_on(&event.data.file, libc::SECCOMP_RET_KILL_PROCESS);
             line.say(Word::Registered);
             line.hear(Word::GoOn);
             let _ = event.unregister();
@@ -108,7 +109,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
         // Never joined: a killed thread leaves no result.
         let thread = thread::spawn(move || {
             to.send(os::thread_id()).unwrap();
-            forbid_calls_on(&event.data.file, Forbidden::KillsThread);
+            forbid_calls_on(&event.data.file, libc::SECCOMP_RET_KILL_THREAD);
             let _ = event.unregister();
             unreachable!("the call returned");
         });

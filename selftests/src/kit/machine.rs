@@ -141,10 +141,6 @@ pub fn drop_caches() {
     forget_free_objects();
 }
 
-pub fn say(line: &str) {
-    fs::write("/dev/kmsg", line).expect("write to /dev/kmsg");
-}
-
 pub struct Log {
     file: File,
 }

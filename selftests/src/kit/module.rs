@@ -56,9 +56,8 @@ fn listed() -> Option<Vec<String>> {
 /// The address of its first function whose name has all of these parts.
 pub fn function(parts: &[&str]) -> u64 {
     let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
-    let mut its = symbols
-        .lines()
-        .filter_map(|line| line.strip_suffix("\t[user_events]"));
+    let lines = symbols.lines();
+    let mut its = lines.filter_map(|line| line.strip_suffix("\t[user_events]"));
     let found = its.find(|line| {
         let is_function = line.contains(" t _R") || line.contains(" T _R");
         is_function && parts.iter().all(|part| line.contains(part))
@@ -119,9 +118,8 @@ pub fn said(lines: Vec<String>) -> Vec<String> {
 /// The version of the first entry in NEWS.
 pub fn version() -> &'static str {
     let news = include_str!("../../../NEWS");
-    let entry = news
-        .lines()
-        .find_map(|line| line.strip_prefix("user_events "));
+    let mut lines = news.lines();
+    let entry = lines.find_map(|line| line.strip_prefix("user_events "));
     let version = entry.and_then(|entry| entry.split(' ').next());
     version.expect("NEWS has an entry")
 }

@@ -324,9 +324,8 @@ impl Perf {
 
     /// Attaches to an event of all processes, with one ring for each CPU.
     pub fn sample_everywhere(id: u64, pages: usize) -> Vec<Perf> {
-        let cpus = os::cpus().into_iter();
-        cpus.map(|cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages))
-            .collect()
+        let of_cpu = |cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages);
+        os::cpus().into_iter().map(of_cpu).collect()
     }
 
     /// Attaches a program, which stays as long as this perf event.

@@ -140,10 +140,9 @@ impl Epoll {
             libc::epoll_wait(self.as_raw_fd(), events, most, milliseconds(limit))
         };
         let count = check(count.into()).expect("epoll_wait");
-        let events = events.into_iter().take(count as usize);
-        events
-            .map(|event| (event.u64 as RawFd, event.events))
-            .collect()
+        let reported = events[..count as usize].iter();
+        let reported = reported.map(|event| (event.u64 as RawFd, event.events));
+        reported.collect()
     }
 
     /// Returns whether the file is reported as changed, without waiting. Panics if another file is

@@ -7,25 +7,6 @@ use crate::kit::os;
 use std::fs;
 use std::os::fd::AsRawFd;
 
-/// The effect of a system call that the filter forbids.
-#[derive(Clone, Copy)]
-pub enum Forbidden {
-    Fails(Errno),
-    /// The thread is killed, without the process.
-    KillsThread,
-    KillsProcess,
-}
-
-impl Forbidden {
-    fn action(self) -> u32 {
-        match self {
-            Forbidden::Fails(Errno(errno)) => libc::SECCOMP_RET_ERRNO | errno as u32,
-            Forbidden::KillsThread => libc::SECCOMP_RET_KILL_THREAD,
-            Forbidden::KillsProcess => libc::SECCOMP_RET_KILL_PROCESS,
-        }
-    }
-}
-
 const fn step(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter {
         code: code as u16,
@@ -35,8 +16,9 @@ const fn step(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filte
     }
 }
 
-/// Forbids the calling thread `ioctl`, `write` and `writev` on a file, for good.
-pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
+/// Forbids the calling thread `ioctl`, `write` and `writev` on a file, for good. `then` is the effect
+/// of such a call: `SECCOMP_RET_ERRNO` with an error, or another such value.
+pub fn forbid_calls_on(file: &impl AsRawFd, then: u32) {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
@@ -51,7 +33,7 @@ pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
         step(IF_EQUAL, 0, 3, libc::SYS_writev as u32),
         step(LOAD, 0, 0, FIRST),
         step(IF_EQUAL, 0, 1, fd as u32),
-        step(RETURN, 0, 0, then.action()),
+        step(RETURN, 0, 0, then),
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog {

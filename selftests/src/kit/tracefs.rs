@@ -130,13 +130,12 @@ pub fn formats_of(name: &str) -> Vec<String> {
 /// The formats of a name in a system, by age.
 pub fn formats_in(system: &str, name: &str) -> Vec<String> {
     let start = format!("{name}.");
-    let mut found: Vec<_> = names_in(&group_dir(system))
-        .into_iter()
-        .filter_map(|full| {
-            let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
-            Some((id, format!("{system}/{full}")))
-        })
-        .collect();
+    let with_id = |full: String| {
+        let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
+        Some((id, format!("{system}/{full}")))
+    };
+    let names = names_in(&group_dir(system)).into_iter();
+    let mut found: Vec<_> = names.filter_map(with_id).collect();
     found.sort();
     found.into_iter().map(|(_, event)| event).collect()
 }
@@ -147,13 +146,9 @@ fn names_in(dir: &Path) -> Vec<String> {
 
 /// The names in a directory that start with `start`.
 pub fn names_starting_with(start: &str, dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with(start))
-        .collect()
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(start)).collect()
 }
 
 /// Detaches everything that a failed test left attached.
@@ -265,11 +260,10 @@ impl TraceInstance {
     pub fn lines(&self, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
         let start = format!(" {name}: ");
-        self.text("trace")
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
-            .collect()
+        let text = self.text("trace");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let from_name = |line: &str| Some(line[line.find(&start)? + 1..].to_string());
+        lines.filter_map(from_name).collect()
     }
 
     /// The same for any file in the format of `trace`, each line with its time. The trace clock
