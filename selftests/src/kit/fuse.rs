@@ -108,11 +108,7 @@ impl Server {
         let result = self.input.write_all(format!("{command}\n").as_bytes());
         result.expect("tell the server");
         let said = iter::repeat_with(|| self.note()).flatten().next();
-        assert_eq!(
-            said.as_deref(),
-            Some("done"),
-            "what the server said to {command:?}"
-        );
+        assert_eq!(said.as_deref(), Some("done"), "to {command:?}");
     }
 
     pub fn hold(&mut self, what: Request) {

@@ -59,21 +59,15 @@ fn event(line: &str) -> (String, Vec<String>) {
         None => (line, Vec::new()),
     };
     let known = ["ftrace", "perf", "other"];
-    assert!(
-        !name.is_empty()
-            && !name.contains(' ')
-            && used.iter().all(|by: &String| known.contains(&by.as_str())),
-        "a bad line: {line:?}"
-    );
+    let is_name = !name.is_empty() && !name.contains(' ');
+    let are_known = used.iter().all(|by: &String| known.contains(&by.as_str()));
+    assert!(is_name && are_known, "a bad line: {line:?}");
     (name.into(), used)
 }
 
 #[track_caller]
 fn total(totals: &str, line: usize, start: &str) -> usize {
-    let number = totals
-        .lines()
-        .nth(line)
-        .and_then(|line| line.strip_prefix(start));
-    let number = number.and_then(|number| number.parse().ok());
+    let line = totals.lines().nth(line);
+    let number = line.and_then(|line| line.strip_prefix(start)?.parse().ok());
     number.unwrap_or_else(|| panic!("no {start:?} in {totals:?}"))
 }

@@ -7,46 +7,27 @@ use crate::kit::child::{self, Child, Line};
 use crate::kit::group::Group;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::tracefs;
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Access of that user to some files, and only these; revoked when dropped.
 pub struct Access {
-    files: Vec<Before>,
+    /// Each file, and its initial state.
+    files: Vec<(PathBuf, Metadata)>,
 }
 
-struct Before {
-    path: PathBuf,
-    mode: u32,
-    owner: (u32, u32),
-}
-
-impl Before {
-    fn of(path: &Path) -> Before {
-        let file = fs::metadata(path).unwrap();
-        Before {
-            path: path.into(),
-            mode: file.mode() & 0o7777,
-            owner: (file.uid(), file.gid()),
-        }
-    }
-
-    fn restore(&self) {
-        let (user, group) = self.owner;
-        // The files of a removed group are gone.
-        if self.path.exists() {
-            chown(&self.path, Some(user), Some(group)).unwrap();
-            fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).unwrap();
-        }
-    }
+fn state_of(path: impl Into<PathBuf>) -> (PathBuf, Metadata) {
+    let path = path.into();
+    let state = fs::metadata(&path).unwrap();
+    (path, state)
 }
 
 impl Access {
     /// Gives access to the first group's data file and status file.
     pub fn given() -> Access {
         let mut access = Access::to(Path::new(DATA));
-        access.files.push(Before::of(Path::new(STATUS)));
+        access.files.push(state_of(STATUS));
         chown(STATUS, Some(UNPRIVILEGED), None).unwrap();
         access
     }
@@ -55,18 +36,17 @@ impl Access {
     /// manual recommends.
     pub fn given_in(group: &Group) -> Access {
         let mut access = Access::to(&group.data());
-        let events = Before::of(&Path::new(tracefs::ROOT).join("events"));
-        let hidden = Permissions::from_mode(events.mode & !0o005);
-        fs::set_permissions(&events.path, hidden).unwrap();
-        access.files.push(events);
+        let (path, state) = state_of(Path::new(tracefs::ROOT).join("events"));
+        fs::set_permissions(&path, Permissions::from_mode(state.mode() & !0o005)).unwrap();
+        access.files.push((path, state));
         access
     }
 
     fn to(data: &Path) -> Access {
-        let root = Before::of(Path::new(tracefs::ROOT));
-        let mode = root.mode | 0o001;
+        let (root, state) = state_of(tracefs::ROOT);
+        let mode = state.mode() | 0o001;
         let access = Access {
-            files: vec![root, Before::of(data)],
+            files: vec![(root, state), state_of(data)],
         };
         fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
         chown(data, None, Some(UNPRIVILEGED)).unwrap();
@@ -77,7 +57,13 @@ impl Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        self.files.iter().for_each(Before::restore);
+        for (path, state) in &self.files {
+            // The files of a removed group are gone.
+            if path.exists() {
+                chown(path, Some(state.uid()), Some(state.gid())).unwrap();
+                fs::set_permissions(path, state.permissions()).unwrap();
+            }
+        }
     }
 }
 
