@@ -6,7 +6,6 @@ use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
 use crate::kit::machine::number_in;
 use crate::kit::tool::succeeds;
-use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -94,26 +93,20 @@ impl Cgroup {
     /// was made by [`Self::fork`]. Tries again while pages charged in advance are left, with a call
     /// of `before` each time. The caller runs on one processor only, as these pages are charged for
     /// each.
-    pub fn enable_without_memory(
-        &self,
-        event: &Event,
-        child: &mut Child,
-        top: &TraceInstance,
-        before: impl Fn(),
-    ) {
+    pub fn enable_without_memory(&self, event: &Event, child: &mut Child, before: impl Fn()) {
         let failures = || self.number("memory.events", "oom");
         let is_lacking = (0..=IN_ADVANCE).any(|_| {
             child.tell(Word::Drop);
             self.set("memory.max", "0");
             let failed = failures();
             before();
-            top.enable(&event.name);
+            event.switch(true);
             wait::until("the page to be tried for", || {
                 failures() > failed || event.page.is_own_in(child.pid)
             });
             let is_lacking = failures() > failed;
             if !is_lacking {
-                self.disable_with_memory(event, child, top);
+                self.disable_with_memory(event, child);
             }
             is_lacking
         });
@@ -122,10 +115,10 @@ impl Cgroup {
 
     /// Gives the group memory again. The child then sees its bit set, and cleared once ftrace is
     /// detached.
-    pub fn disable_with_memory(&self, event: &Event, child: &mut Child, top: &TraceInstance) {
+    pub fn disable_with_memory(&self, event: &Event, child: &mut Child) {
         self.set("memory.max", "max");
         child.tell(Word::Set);
-        top.disable(&event.name);
+        event.switch(false);
         child.tell(Word::Clear);
     }
 

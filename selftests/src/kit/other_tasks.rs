@@ -97,11 +97,10 @@ pub struct OtherTasks {
     parent: Child,
     /// A process with another event only.
     other: Vec<Child>,
-    /// Processes with one event each, which end. None after the first round.
-    leaving: Option<[Child; 3]>,
-    /// The same after their end, in the same order: reaped with the others, as one may hang in its
-    /// end.
-    left: Option<[Child; 3]>,
+    /// Processes with one event each, which end in the first round. They are reaped with the
+    /// others, as one may hang in its end.
+    leaving: [Child; 3],
+    have_left: bool,
     pub ops: Ops,
 }
 
@@ -141,8 +140,8 @@ impl OtherTasks {
             children: vec![serving(event), serving(event)],
             parent: serving(event),
             other: vec![serving(OTHER)],
-            leaving: Some(LEAVING.map(leaving)),
-            left: None,
+            leaving: LEAVING.map(leaving),
+            have_left: false,
             ops: Ops::default(),
         }
     }
@@ -154,8 +153,8 @@ impl OtherTasks {
             children,
             parent,
             other,
-            leaving,
-            left,
+            leaving: [exiting, executing, killed],
+            have_left,
             ops,
         } = self;
         let (event, parent) = (event.as_str(), std::slice::from_mut(parent));
@@ -205,7 +204,7 @@ impl OtherTasks {
             toggle(&Event::new(&format!("{event} u32 a")), &mut []);
         });
 
-        if let Some([mut exiting, mut executing, killed]) = leaving.take() {
+        if !std::mem::replace(have_left, true) {
             ops.has("a registered process exits", || {
                 exiting.line.say(Word::Exit);
                 wait_gone("st_by_exit");
@@ -218,7 +217,6 @@ impl OtherTasks {
                 os::kill(killed.pid, libc::SIGKILL).expect("kill");
                 wait_gone("st_by_killed");
             });
-            *left = Some([exiting, executing, killed]);
         }
 
         ops.has("events are made and deleted", || {
@@ -250,7 +248,8 @@ impl OtherTasks {
         self.ops.judge_times();
         let children = self.children.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
-        if let Some([exited, executing, killed]) = self.left {
+        if self.have_left {
+            let [exited, executing, killed] = self.leaving;
             exited.join();
             // Still runs, as another program.
             executing.kill();

@@ -16,12 +16,12 @@ pub struct Usage {
 
 /// The start of the names of counts of objects.
 const SLAB: &str = "slab ";
-/// The other counts.
-const SLAB_KB: &str = "slab kB";
-const AREAS: &str = "vmalloc areas";
-const PERCPU_KB: &str = "per-CPU kB";
-const LARGE: &str = "pages of large objects";
-const PAGES: &str = "other pages";
+/// The other counts: unreclaimable slab, pages in other uses, and more.
+pub const SLAB_KB: &str = "slab kB";
+pub const AREAS: &str = "vmalloc areas";
+pub const PERCPU_KB: &str = "per-CPU kB";
+pub const LARGE: &str = "pages of large objects";
+pub const PAGES: &str = "other pages";
 
 impl Usage {
     /// The usage now, with caches dropped.
@@ -91,6 +91,31 @@ impl Usage {
         let most = objects.max_by_key(|(_, by)| *by);
         most.map_or(String::new(), |(cache, by)| format!("{cache} {by:+}"))
     }
+
+    /// The increases above the bounds, or above `objects` for a count without one.
+    fn above(&self, before: &Usage, bounds: &[(&str, i64)], objects: i64) -> Vec<String> {
+        let most = |what: &str| {
+            let bound = bounds.iter().find(|(name, _)| *name == what);
+            bound.map_or(objects, |(_, most)| *most)
+        };
+        let slab = (SLAB_KB, self.slab_kb - before.slab_kb);
+        let grown = self.since(before).chain([slab]);
+        let above = grown.filter(|(what, by)| *by > most(what));
+        above.map(|(what, by)| format!("{what} by {by}")).collect()
+    }
+
+    /// Panics if an increase is above its bound. Samples again for a while, as frees after a grace
+    /// period may be late.
+    #[track_caller]
+    pub fn is_within(&self, before: &Usage, bounds: &[(&str, i64)], objects: i64) {
+        let mut above = self.above(before, bounds, objects);
+        let is_within = above.is_empty()
+            || wait::eventually(|| {
+                above = Usage::now().above(before, bounds, objects);
+                above.is_empty()
+            });
+        assert!(is_within, "grew: {}", above.join(", "));
+    }
 }
 
 /// Columns of a table with the heads "slab kB", "per-CPU kB", "areas" and "pages".
@@ -98,53 +123,6 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [percpu, areas, pages] = [PERCPU_KB, AREAS, PAGES].map(|what| self.counts[what]);
         write!(f, "{:>9} {percpu:>11} {areas:>6} {pages:>7}", self.slab_kb)
-    }
-}
-
-/// The allowed increases.
-pub struct Bounds {
-    /// Unreclaimable slab.
-    pub slab_kb: i64,
-    /// Objects of each cache.
-    pub objects: i64,
-    pub percpu_kb: i64,
-    /// vmalloc areas.
-    pub areas: i64,
-    /// All other pages.
-    pub pages: i64,
-}
-
-impl Bounds {
-    fn of(&self, what: &str) -> i64 {
-        match what {
-            SLAB_KB => self.slab_kb,
-            PERCPU_KB => self.percpu_kb,
-            AREAS => self.areas,
-            PAGES => self.pages,
-            LARGE => i64::MAX,
-            _ => self.objects,
-        }
-    }
-
-    /// The exceeded bounds.
-    fn broken(&self, before: &Usage, now: &Usage) -> Vec<String> {
-        let slab = (SLAB_KB, now.slab_kb - before.slab_kb);
-        let grown = now.since(before).chain([slab]);
-        let broken = grown.filter(|(what, by)| *by > self.of(what));
-        broken.map(|(what, by)| format!("{what} by {by}")).collect()
-    }
-
-    /// Panics if a bound is exceeded. Samples again for a while, as frees after a grace period may
-    /// be late.
-    #[track_caller]
-    pub fn hold(&self, before: &Usage, now: &Usage) {
-        let mut broken = self.broken(before, now);
-        let holds = broken.is_empty()
-            || wait::eventually(|| {
-                broken = self.broken(before, &Usage::now());
-                broken.is_empty()
-            });
-        assert!(holds, "grew: {}", broken.join(", "));
     }
 }
 
