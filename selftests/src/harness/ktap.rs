@@ -60,14 +60,9 @@ impl Ktap {
     /// Prints the totals. Succeeds if all planned results have arrived, and some passed and none
     /// failed.
     pub fn end(self) -> ExitCode {
-        let Ktap {
-            planned,
-            passed,
-            failed,
-            skipped,
-        } = self;
+        let (passed, failed, skipped) = (self.passed, self.failed, self.skipped);
         println!("# Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:0");
-        match failed == 0 && passed > 0 && passed + skipped == planned {
+        match failed == 0 && passed > 0 && passed + skipped == self.planned {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }

@@ -5,7 +5,7 @@
 use std::fmt::{self, Debug};
 use std::io;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Errno(pub i32);
 
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -41,11 +41,9 @@ impl Event {
     /// The same in another group.
     #[track_caller]
     pub fn new_in(group: &Group, text: &str) -> Event {
-        let event = Event::on(Data::open_in(group), text, Mapping::kept(1));
-        Event {
-            name: group.event(&event.name),
-            ..event
-        }
+        let mut event = Event::on(Data::open_in(group), text, Mapping::kept(1));
+        event.name = group.event(&event.name);
+        event
     }
 
     #[track_caller]

@@ -103,22 +103,19 @@ impl InModule {
     pub fn fail(kinds: &[(&str, u32)]) -> InModule {
         allow(0);
         let code = module::code();
-        let dir = |kind: &&str| {
+        let mut in_module = InModule { dirs: Vec::new() };
+        for (kind, percent) in kinds {
             assert!(KINDS.contains(kind), "{kind}");
-            Path::new(DEBUGFS).join(kind)
-        };
-        let in_module = InModule {
-            dirs: kinds.iter().map(|(kind, _)| dir(kind)).collect(),
-        };
-        for (dir, (kind, percent)) in in_module.dirs.iter().zip(kinds) {
+            let dir = Path::new(DEBUGFS).join(kind);
             set(&dir.join("task-filter"), "N");
             set(&dir.join("times"), &MANY.to_string());
             // Also pages of user memory.
             if *kind == PAGES {
                 set(&dir.join("ignore-gfp-highmem"), "N");
             }
-            require(dir, &code);
+            require(&dir, &code);
             set(&dir.join("probability"), &percent.to_string());
+            in_module.dirs.push(dir);
         }
         in_module
     }
@@ -167,21 +164,21 @@ pub struct Fault {
     /// Whether the operation reached the fault.
     pub met: bool,
     /// The number of failed calls, by error.
-    failed: BTreeMap<i32, u32>,
+    failed: BTreeMap<Errno, u32>,
 }
 
 /// The failed calls of a [`walk`].
 #[must_use]
 pub struct Failures {
     what: String,
-    by_error: BTreeMap<i32, u32>,
+    by_error: BTreeMap<Errno, u32>,
 }
 
 impl Failures {
     /// Returns whether each of these errors occurred. Caches can hide one: a call that takes a
     /// cached object skips the allocation, and the walk skips that fault.
     pub fn has(&self, errors: &[Errno]) -> bool {
-        (errors.iter()).all(|errno| self.by_error.contains_key(&errno.0))
+        (errors.iter()).all(|errno| self.by_error.contains_key(errno))
     }
 
     /// Checks that each of these errors occurred.
@@ -218,7 +215,7 @@ impl Fault {
             let number = self.number;
             assert!(self.met, "{errno:?} without a fault, after {number}");
             assert!(known.contains(errno), "fault {number}: {errno:?}");
-            *self.failed.entry(errno.0).or_default() += 1;
+            *self.failed.entry(*errno).or_default() += 1;
         }
         result
     }
@@ -256,10 +253,7 @@ pub fn walk_by(
         assert!(fault.number < 100_000, "{what}: the faults do not end");
     }
     let (last, failed) = (fault.number, fault.failed);
-    let errors = failed.iter();
-    let errors = errors.map(|(&number, times)| format!("{:?} {times} times", Errno(number)));
-    let errors = errors.collect::<Vec<_>>().join(", ");
-    println!("  # {what}: {met} faults up to number {last}; calls failed with {errors}");
+    println!("  # {what}: {met} faults up to number {last}; calls failed with {failed:?}");
     assert!(!failed.is_empty(), "{what}: no call failed");
     Failures {
         what: what.into(),

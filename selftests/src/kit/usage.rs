@@ -126,36 +126,6 @@ impl fmt::Display for Usage {
     }
 }
 
-/// The increases during the first half of the rounds that reach half the number of rounds.
-struct Growth {
-    tolerance: i64,
-    first: BTreeMap<String, i64>,
-    middle: Usage,
-}
-
-impl Growth {
-    /// Runs both halves, each with `rounds` rounds.
-    fn of(rounds: usize, round: &mut impl FnMut(usize)) -> Growth {
-        let tolerance = rounds as i64 / 2;
-        let start = Usage::least();
-        (0..rounds).for_each(&mut *round);
-        let middle = Usage::least();
-        (0..rounds).for_each(&mut *round);
-        Growth {
-            tolerance,
-            first: middle.grew(&start, tolerance),
-            middle,
-        }
-    }
-
-    /// The increases of both halves, as of now.
-    fn in_both(&self) -> BTreeMap<String, i64> {
-        let mut second = Usage::now().grew(&self.middle, self.tolerance);
-        second.retain(|what, _| self.first.contains_key(what));
-        second
-    }
-}
-
 /// Runs `round` twice `rounds` times, and fails if any count grows by at least `rounds / 2` in both
 /// halves, and again when all is repeated.
 ///
@@ -167,16 +137,31 @@ impl Growth {
 /// one slab cache.
 pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
     (0..warm_up).for_each(&mut round);
-    let grown = Growth::of(rounds, &mut round).in_both();
+    let tolerance = rounds as i64 / 2;
+    // The increases during the first half, and the usage at its end.
+    let mut both_halves = || {
+        let start = Usage::least();
+        (0..rounds).for_each(&mut round);
+        let middle = Usage::least();
+        (0..rounds).for_each(&mut round);
+        (middle.grew(&start, tolerance), middle)
+    };
+    // The increases during the second half, as of now, of what grew in the first, too.
+    let in_both = |(first, middle): &(BTreeMap<String, i64>, Usage)| {
+        let mut second = Usage::now().grew(middle, tolerance);
+        second.retain(|what, _| first.contains_key(what));
+        second
+    };
+    let grown = in_both(&both_halves());
     if grown.is_empty() {
         return;
     }
     println!("  # grew in both halves of {rounds} rounds, so that is done once more: {grown:?}");
-    let growth = Growth::of(rounds, &mut round);
+    let halves = both_halves();
     let mut again = BTreeMap::new();
     // Frees after a grace period may be late, so this samples for a while.
     let settled = wait::eventually(|| {
-        again = growth.in_both();
+        again = in_both(&halves);
         again.retain(|what, _| grown.contains_key(what));
         again.is_empty()
     });
