@@ -16,8 +16,8 @@ const fn step(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filte
     }
 }
 
-/// Forbids the calling thread `ioctl`, `write` and `writev` on a file, for good. `then` is the effect
-/// of such a call: `SECCOMP_RET_ERRNO` with an error, or another such value.
+/// Forbids the calling thread `ioctl`, `write` and `writev` on a file, for good. `then` is the
+/// effect of such a call: `SECCOMP_RET_ERRNO` with an error, or another such value.
 pub fn forbid_calls_on(file: &impl AsRawFd, then: u32) {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;

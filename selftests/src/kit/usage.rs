@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The memory in use, as far as tests compare it.
 pub struct Usage {
-    /// Objects of each slab cache, vmalloc areas, and pages in other uses than those of user memory.
+    /// Objects of each slab cache, vmalloc areas, and all other pages without user memory.
     counts: BTreeMap<String, i64>,
     /// Unreclaimable slab.
     slab_kb: i64,
@@ -16,7 +16,7 @@ pub struct Usage {
 
 /// The start of the names of counts of objects.
 const SLAB: &str = "slab ";
-/// The other counts: unreclaimable slab, pages in other uses, and more.
+/// The other counts; the first is that of unreclaimable slab.
 pub const SLAB_KB: &str = "slab kB";
 pub const AREAS: &str = "vmalloc areas";
 pub const PERCPU_KB: &str = "per-CPU kB";
