@@ -47,20 +47,18 @@ impl Drop for Second {
     }
 }
 
+fn is_there(path: String) -> bool {
+    Path::new("/sys/devices/system/node").join(path).exists()
+}
+
 pub fn nodes() -> usize {
-    let is_node = |number: &usize| {
-        let dir = format!("/sys/devices/system/node/node{number}");
-        Path::new(&dir).exists()
-    };
-    (0..1024).take_while(is_node).count()
+    let nodes = (0..1024).take_while(|node| is_there(format!("node{node}")));
+    nodes.count()
 }
 
 pub fn of_node(node: usize) -> Vec<usize> {
-    let is_there = |cpu: &usize| {
-        let link = format!("/sys/devices/system/node/node{node}/cpu{cpu}");
-        Path::new(&link).exists()
-    };
-    (0..1024).filter(is_there).collect()
+    let processors = (0..1024).filter(|cpu| is_there(format!("node{node}/cpu{cpu}")));
+    processors.collect()
 }
 
 /// `move_pages()` with the first page of a mapping.
