@@ -16,7 +16,7 @@ mod stress;
 mod tools;
 
 use contract::Check;
-use harness::{options, Ktap, Needs, Options, Test, USAGE};
+use harness::{options, Ktap, Options, Test, USAGE};
 use kit::machine::Log;
 use kit::{abi, module, os, setuid_victim, tracefs, writer};
 use std::path::Path;
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests
         .into_iter()
         .filter(|test| !is_c && options.wants_test(test))
-        .partition(|test| test.needs == Needs::UnloadedModule);
+        .partition(|test| test.is_of_loading);
     let mut checks = checks;
     checks.retain(|check| options.wants_check(&check.name));
     if options.list {

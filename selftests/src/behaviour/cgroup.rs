@@ -363,9 +363,8 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
     let event = Event::new("st_cgroup_again u32 a");
     let group = Cgroup::new("st_cgroup_again");
     let mut child = group.fork(&event);
-    let top = TraceInstance::top();
-    group.enable_without_memory(&event, &mut child, &top, || ());
-    group.disable_with_memory(&event, &mut child, &top);
+    group.enable_without_memory(&event, &mut child, || ());
+    group.disable_with_memory(&event, &mut child);
     end(vec![child]);
 }
 

@@ -12,11 +12,11 @@ use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, stays_due, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE, READ};
-use crate::kit::mounts::{self, forget_pages, Frozen, Kind, Mounted, LENGTH};
+use crate::kit::mounts::{self, Frozen, Kind, Mounted, LENGTH};
 use crate::kit::stall::{self, Waiting};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -90,7 +90,7 @@ impl User {
     fn forget(&self) {
         self.pages.discard();
         self.file.sync_all().expect("fsync");
-        forget_pages(&self.file).expect("posix_fadvise");
+        os::forget_pages(&self.file).expect("posix_fadvise");
     }
 
     fn obey(&self, word: Word) {
@@ -173,7 +173,7 @@ fn switch(user: &mut Child, on: bool) {
 fn stored(mounted: &Mounted) -> u32 {
     let file = mounted.open();
     file.sync_all().expect("fsync");
-    forget_pages(&file).expect("posix_fadvise");
+    os::forget_pages(&file).expect("posix_fadvise");
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, AT as u64).expect("read");
     u32::from_ne_bytes(bytes)
@@ -291,7 +291,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
         line.ask(Word::Refused, Word::Again);
         assert_eq!(register(), Ok(0));
     });
-    drop(filled);
+    fs::remove_file(filled).expect("remove a file");
     // A transaction frees the room.
     user.tell(Word::Sync);
     other.line.say(Word::Again);
@@ -315,7 +315,7 @@ fn frozen(kind: Kind) -> Beside<Frozen> {
             sleeps(user);
             // An overlay does not pass a freeze on to the file system below.
             let disk = Mounted {
-                directory: mounts::DISK.into(),
+                directory: mounts::DISK,
             };
             disk.freeze()
         },

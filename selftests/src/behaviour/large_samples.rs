@@ -344,9 +344,9 @@ fn a_listener_without_records_limits_nothing() {
     let sample = Sample {
         kind: SAMPLE_CALLCHAIN | SAMPLE_REGS_INTR | SAMPLE_TIME,
         regs_intr: 0xfff,
-        ..Sample::PLAIN
+        ..Sample::EMPTY
     };
-    let without = Perf::open_without_records(event.id(), SELF, ANY_CPU, sample);
+    let without = Perf::open_with(event.id(), SELF, ANY_CPU, sample);
     let without = without.expect("perf_event_open");
     let mut perf = Perf::listen(&event, Sample::PLAIN);
     assert_limit(&event, &mut perf, MAX_PAYLOAD);
@@ -556,7 +556,7 @@ fn a_program_reads_its_end() {
         &add(&counters, 1),
         &bpf::give(1),
     ]);
-    let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    let perf = Perf::open_with(event.id(), SELF, ANY_CPU, Sample::EMPTY).expect("perf_event_open");
     perf.attach(&program).expect("attach a program");
     event.wait_set();
     let located = |length: usize| {
@@ -614,7 +614,8 @@ fn a_program_runs_for_what_no_sample_has_room_for() {
     let event = Event::new("st_ls_runs u32 a");
     let counters = Counters::new(1);
     let program = Program::counting(&counters, 1);
-    let counter = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    let counter =
+        Perf::open_with(event.id(), SELF, ANY_CPU, Sample::EMPTY).expect("perf_event_open");
     counter.attach(&program).expect("attach a program");
     event.wait_set();
     let longest = Sample::CHAINS.max_payload();
@@ -672,7 +673,7 @@ fn the_limit_is_that_of_those_that_are_open() {
 fn a_listener_to_user_space_limits_nothing() {
     let event = Event::new("st_ls_user u32 a");
     let sample = Sample {
-        user_only: true,
+        flags: EXCLUDE_KERNEL,
         ..Sample::CHAINS
     };
     let mut deaf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);

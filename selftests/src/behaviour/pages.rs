@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 tests!("pages":
     a_page_that_may_only_be_written_gets_its_bit,
     a_swapped_out_page_is_brought_back.swapping(),
-    a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().skip_if(swap::lacks_a_disk),
-    no_worker_waits_for_a_page_that_a_disk_brings_back.swapping().needs_path(TYPES).skip_if(swap::lacks_a_disk),
+    a_page_that_a_disk_brings_back_later_is_asked_for_again.skip_if(swap::lacks_a_disk),
+    no_worker_waits_for_a_page_that_a_disk_brings_back.needs_path(TYPES).skip_if(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
     only_a_queue_of_its_own_faults_pages_in.needs_path(TRACER),
     many_dropped_pages_all_get_their_bits,

@@ -12,8 +12,8 @@ use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::poll::{
-    close_used, duplicate, has_changed, poll_for, select, wait_for_change, Epoll, ALWAYS, CHANGED,
-    CLOSED, EDGE, IN, ONCE,
+    close_used, has_changed, poll_for, select, wait_for_change, Epoll, ALWAYS, CHANGED, CLOSED,
+    EDGE, IN, ONCE,
 };
 use crate::kit::random::Random;
 use crate::kit::tracefs::TraceInstance;
@@ -522,7 +522,7 @@ fn each_of_many_files_is_told_of_changes_that_overtake_it() {
 /// A change is reported once for each open file, however many descriptors it has.
 fn what_is_reported_to_one_descriptor_is_reported_to_all() {
     let event = polled("st_poll u32 a");
-    let second = duplicate(&event.data.file);
+    let second = event.data.file.try_clone().expect("dup");
     event.switch(true);
     assert!(has_changed(&second));
     assert!(!has_changed(&event.data.file));

@@ -86,9 +86,8 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     let group = Cgroup::new(&event.name);
     let mut child = group.fork(&event);
     let pid = child.pid;
-    let top = TraceInstance::top();
     let queued = Queued::new(&event.name);
-    group.enable_without_memory(&event, &mut child, &top, || queued.clear());
+    group.enable_without_memory(&event, &mut child, || queued.clear());
 
     // 10 ms, 20 ms, ... 1.28 s, and so on. A busy machine makes none shorter, and some hardly
     // longer.

@@ -37,7 +37,7 @@ tests!("userfaultfd" on PATH:
     a_kill_or_exit_or_exec_ends_it_without_an_answer,
     after_a_kill_no_handler_is_asked,
     registering_a_guarded_page_waits_alone_and_can_be_killed,
-    a_long_pause_of_another_process_is_not_waited_for.swapping().skip_if(swap::lacks_a_disk),
+    a_long_pause_of_another_process_is_not_waited_for.skip_if(swap::lacks_a_disk),
     a_fork_does_not_wait_for_its_parents_page,
     what_is_given_up_while_its_page_is_waited_for_is_not_written,
     others_carry_on_beside_a_fault_that_is_never_answered,

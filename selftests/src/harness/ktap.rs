@@ -25,15 +25,11 @@ impl Ktap {
         }
     }
 
-    fn done(&self) -> usize {
-        self.passed + self.failed + self.skipped
-    }
-
-    /// Prints a result.
     fn line(&self, word: &str, name: &str, text: &str) {
+        let number = self.passed + self.failed + self.skipped;
         let text = text.replace('\n', " ");
         let mark = if text.is_empty() { "" } else { " # " };
-        println!("{word} {} {name}{mark}{text}", self.done());
+        println!("{word} {number} {name}{mark}{text}");
     }
 
     /// Reports that a test has passed, with an optional note, or failed, with the reason.
@@ -64,14 +60,9 @@ impl Ktap {
     /// Prints the totals. Succeeds if all planned results have arrived, and some passed and none
     /// failed.
     pub fn end(self) -> ExitCode {
-        let Ktap {
-            planned,
-            passed,
-            failed,
-            skipped,
-        } = self;
+        let (passed, failed, skipped) = (self.passed, self.failed, self.skipped);
         println!("# Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:0");
-        match failed == 0 && passed > 0 && passed + skipped == planned {
+        match failed == 0 && passed > 0 && passed + skipped == self.planned {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }

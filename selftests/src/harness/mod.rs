@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{mpsc, Mutex, OnceLock};
@@ -24,23 +24,14 @@ use std::time::{Duration, Instant};
 pub use ktap::Ktap;
 pub use options::{options, Options, USAGE};
 
-/// What a test needs to run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// user_events, from a module or built in.
-    Events,
-    /// The same, and swap. Skipped on a machine without.
-    Swap,
-    /// The module's file; the module is not loaded.
-    UnloadedModule,
-}
-
 /// A test. It fails by a panic, a signal or a timeout.
 #[derive(Clone, Copy)]
 pub struct Test {
     pub name: &'static str,
     pub run: fn(),
-    pub needs: Needs,
+    /// The test loads and unloads the module itself. The others need user_events, from a module or
+    /// built in.
+    pub is_of_loading: bool,
     /// A path that exists only where the kernel has the feature under test.
     pub needs_path: Option<&'static str>,
     /// Returns why the machine cannot run the test, if it cannot.
@@ -56,7 +47,7 @@ impl Test {
         Test {
             name,
             run,
-            needs: Needs::Events,
+            is_of_loading: false,
             needs_path: None,
             skip_if: || None,
             limit: Duration::from_secs(120),
@@ -65,39 +56,30 @@ impl Test {
     }
 
     /// The same test, which loads and unloads the module itself.
-    pub const fn of_loading(self) -> Test {
-        Test {
-            needs: Needs::UnloadedModule,
-            ..self
-        }
+    pub const fn of_loading(mut self) -> Test {
+        self.is_of_loading = true;
+        self
     }
 
     /// The same test, for machines that can swap.
     pub const fn swapping(self) -> Test {
-        Test {
-            needs: Needs::Swap,
-            ..self
-        }
+        self.skip_if(swap::lacks_swap)
     }
 
     /// The same test, skipped where this path does not exist, as the kernel lacks a feature.
-    pub const fn needs_path(self, path: &'static str) -> Test {
-        Test {
-            needs_path: Some(path),
-            ..self
-        }
+    pub const fn needs_path(mut self, path: &'static str) -> Test {
+        self.needs_path = Some(path);
+        self
     }
 
     /// The same test, skipped where this function returns a reason.
-    pub const fn skip_if(self, skip_if: fn() -> Option<String>) -> Test {
-        Test { skip_if, ..self }
+    pub const fn skip_if(mut self, skip_if: fn() -> Option<String>) -> Test {
+        self.skip_if = skip_if;
+        self
     }
 
     /// Returns why the test cannot be run.
     pub fn obstacle(&self) -> Option<String> {
-        if self.needs == Needs::Swap && !swap::is_possible() {
-            return Some("this machine cannot swap".into());
-        }
         if let Some(path) = self.needs_path.filter(|path| !Path::new(path).exists()) {
             return Some(format!("this kernel has no {path}"));
         }
@@ -105,19 +87,15 @@ impl Test {
     }
 
     /// The same test, run only with the lengthy ones or by its whole name.
-    pub const fn lengthy(self) -> Test {
-        Test {
-            is_lengthy: true,
-            ..self
-        }
+    pub const fn lengthy(mut self) -> Test {
+        self.is_lengthy = true;
+        self
     }
 
     /// The same test with another timeout.
-    pub const fn limit(self, seconds: u64) -> Test {
-        Test {
-            limit: Duration::from_secs(seconds),
-            ..self
-        }
+    pub const fn limit(mut self, seconds: u64) -> Test {
+        self.limit = Duration::from_secs(seconds);
+        self
     }
 }
 
@@ -152,7 +130,7 @@ pub(crate) use tests;
 /// Runs a test. `Ok` has its duration unless short; `Err` has the reason of the failure.
 pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
     let start = Instant::now();
-    run_alone(test.name, &test.run, test.needs, test.limit, log)?;
+    run_alone(test.name, &test.run, test.is_of_loading, test.limit, log)?;
     Ok(match start.elapsed().as_secs() {
         0 => String::new(),
         seconds => format!("{seconds} s"),
@@ -167,17 +145,17 @@ pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
         false => 120,
     };
     let limit = Duration::from_secs(seconds);
-    run_alone(&check.name, &check.run, Needs::Events, limit, log).map(|()| String::new())
+    run_alone(&check.name, &check.run, false, limit, log).map(|()| String::new())
 }
 
 fn run_alone(
     name: &str,
     run: &dyn Fn(),
-    needs: Needs,
+    is_of_loading: bool,
     limit: Duration,
     log: &mut Log,
 ) -> Result<(), String> {
-    if needs == Needs::UnloadedModule && module::is_loaded() {
+    if is_of_loading && module::is_loaded() {
         return Err("the module is already loaded".into());
     }
     log.take();
@@ -195,18 +173,12 @@ fn run_alone(
         }
         return result;
     }
-    let tidy = match needs {
-        Needs::Events | Needs::Swap => settle_groups().and(settle_events()),
-        Needs::UnloadedModule => settle_module(),
-    };
+    result = result.and(match is_of_loading {
+        true => settle_module(),
+        false => settle_groups().and(settle_events()),
+    });
     if result.is_ok() {
-        result = tidy;
-    }
-    if result.is_ok() {
-        result = settle_pins();
-    }
-    if result.is_ok() {
-        result = judge_log(name, needs, log.take());
+        result = settle_pins().and_then(|()| judge_log(name, is_of_loading, log.take()));
     }
     log::mark("");
     result
@@ -218,19 +190,25 @@ pub const TOOK_OVER: &str = "took over";
 fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let (mut from_test, to_us) = os::pipe().expect("pipe");
     std::io::stdout().flush().expect("flush");
-    let pid = match os::fork().expect("fork") {
-        0 => {
-            os::own_group();
-            report_panics_to(to_us);
-            let result = panic::catch_unwind(AssertUnwindSafe(run));
-            os::exit_now(if result.is_ok() { 0 } else { 1 });
-        }
-        pid => pid,
-    };
+    let pid = os::fork().expect("fork");
+    if pid == 0 {
+        os::own_group();
+        report_panics_to(to_us);
+        os::exit_after(run);
+    }
     drop(to_us);
 
     let ended = os::wait_for_end(pid, limit).expect("wait for a test");
-    let bail_out = BailOut::unless_reaped(format!("{name} {TOOK_OVER} {} s, and", limit.as_secs()));
+    // Whatever blocks killed processes in the kernel could block the run, too.
+    let (reaped, ends) = mpsc::channel::<()>();
+    let took_over = format!("{name} {TOOK_OVER} {} s", limit.as_secs());
+    let watcher = thread::spawn(move || {
+        let limit = MAX_REAPING * machine::slowness();
+        if ends.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+            println!("Bail out! {took_over}, and its processes cannot be killed");
+            std::process::exit(1);
+        }
+    });
     // The test, and all processes of its group.
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
@@ -243,18 +221,17 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
         }
     }
 
-    bail_out.cancel();
+    drop(reaped);
+    // As the next test is forked.
+    watcher.join().expect("join the watcher");
 
-    let mut why = String::new();
     os::set_nonblocking(&from_test);
     let mut bytes = Vec::new();
     let _ = from_test.read_to_end(&mut bytes);
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        why.push_str(line.trim());
-        why.push(' ');
-    }
-    why.push_str(&crashed.join(", "));
-    let why = why.trim_end();
+    let said = String::from_utf8_lossy(&bytes);
+    let why: Vec<_> = said.lines().map(str::trim).collect();
+    let why = format!("{} {}", why.join(" "), crashed.join(", "));
+    let why = why.trim();
     match (ended, status) {
         (true, 0) if why.is_empty() => Ok(()),
         // A failure in a process or thread whose end the test did not check.
@@ -265,36 +242,8 @@ fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Ends the whole run if killed processes of a test do not end: whatever blocks them in the kernel
-/// could block the run, too.
-struct BailOut {
-    reaped: mpsc::Sender<()>,
-    watcher: thread::JoinHandle<()>,
-}
-
-impl BailOut {
-    /// The time that a killed process may take to end, unless the kernel is slow.
-    const LIMIT: Duration = Duration::from_secs(60);
-
-    fn unless_reaped(what: String) -> BailOut {
-        let (reaped, ends) = mpsc::channel();
-        let limit = BailOut::LIMIT * machine::slowness();
-        let watcher = thread::spawn(move || {
-            if ends.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-                println!("Bail out! {what} its processes cannot be killed");
-                std::process::exit(1);
-            }
-        });
-        BailOut { reaped, watcher }
-    }
-
-    /// Cancels this after the end of all processes, and joins the thread, as the next test is
-    /// forked.
-    fn cancel(self) {
-        drop(self.reaped);
-        self.watcher.join().expect("join the watcher");
-    }
-}
+/// The time that the killed processes of a test may take to end, unless the kernel is slow.
+const MAX_REAPING: Duration = Duration::from_secs(60);
 
 /// Signals of a crash.
 const CRASHES: [i32; 6] = [
@@ -328,7 +277,7 @@ fn report_panics_to(pipe: File) {
         let text = text.or_else(|| payload.downcast_ref::<String>().map(|text| text.as_str()));
         let place = info
             .location()
-            .map(|place| format!("{}:{}", place.file(), place.line()));
+            .map(|at| format!("{}:{}", at.file(), at.line()));
         let place = place.unwrap_or_default();
         let case = CASE.lock().map(|case| case.clone()).unwrap_or_default();
         let text = format!("{place}: {case}{}\n", text.unwrap_or("panic"));
@@ -402,22 +351,20 @@ fn settle_module() -> Result<(), String> {
         return Ok(());
     }
     tracefs::detach_everything();
-    let unloaded = wait::eventually(|| module::unload().is_ok() || !module::is_loaded());
-    Err(if unloaded {
-        "left the module loaded"
-    } else {
-        "the module cannot be unloaded"
-    }
-    .into())
+    let why = match wait::eventually(|| module::unload().is_ok() || !module::is_loaded()) {
+        true => "left the module loaded",
+        false => "the module cannot be unloaded",
+    };
+    Err(why.into())
 }
 
 /// Checks that the kernel logged nothing but loading and unloading. An address space that ends with
 /// wrong page counters would log "BUG: Bad rss-counter state".
-fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String> {
+fn judge_log(name: &str, is_of_loading: bool, lines: Vec<String>) -> Result<(), String> {
     if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && !options().against_c && needs != Needs::UnloadedModule {
+    if module::is_given() && !options().against_c && !is_of_loading {
         let said = module::said(lines);
         let allowed = [module::says_loaded(), module::says_unloaded()];
         let is_of_faults = |line: &str| faults::are_known() && kernel_log::is_of_faults(line);

@@ -64,7 +64,6 @@ impl Register {
         }
     }
 
-    /// The layout in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.size.to_ne_bytes());
@@ -102,7 +101,6 @@ impl Unregister {
         }
     }
 
-    /// The layout in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.size.to_ne_bytes());
@@ -143,7 +141,6 @@ impl Data {
         Data::at(&group.data())
     }
 
-    /// Opens the file at a path.
     pub fn at(path: &Path) -> Result<Data> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Data { file })
@@ -151,10 +148,8 @@ impl Data {
 
     /// Opens the file of the first group for reading only.
     pub fn open_read_only() -> Data {
-        let file = File::open(DATA);
-        Data {
-            file: file.unwrap_or_else(|error| panic!("open {DATA}: {error}")),
-        }
+        let file = File::open(DATA).expect(DATA);
+        Data { file }
     }
 
     /// An ioctl on a copy of `argument`. Returns the copy as the kernel left it.
@@ -206,7 +201,6 @@ impl Data {
         index
     }
 
-    /// Unregisters with any arguments.
     pub fn unregister(&self, request: &Unregister) -> Result<()> {
         self.ioctl(DIAG_IOCSUNREG, &request.bytes()).0.map(drop)
     }
@@ -215,7 +209,6 @@ impl Data {
         self.unregister(&Unregister::new(address, bit))
     }
 
-    /// Deletes an event.
     pub fn delete(&self, name: &str) -> Result<()> {
         let name = CString::new(name).unwrap();
         os::ioctl(&self.file, DIAG_IOCSDEL, name.as_ptr() as u64).map(drop)

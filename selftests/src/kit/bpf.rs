@@ -17,9 +17,7 @@ const BPF_TASK_FD_QUERY: i32 = 20;
 const BPF_LINK_CREATE: i32 = 28;
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
-/// The type of programs that trace events take.
 pub const TRACEPOINT: u32 = 5;
-/// The type of programs that kprobes take.
 pub const KPROBE: u32 = 2;
 const BPF_PERF_EVENT: u32 = 41;
 const BPF_PERF_EVENT_TRACEPOINT: u32 = 5;
@@ -99,9 +97,16 @@ pub const fn give(value: i32) -> [Instruction; 2] {
 /// The arguments of a command, in words of 64 bits or pairs of 32. The kernel may write to them,
 /// and to the addresses among them that the command defines: all are those of buffers that live
 /// through the call.
-struct Arguments(Vec<u64>);
+struct Arguments([u64; 8]);
 
 impl Arguments {
+    /// Zeros follow the words.
+    fn new(words: &[u64]) -> Arguments {
+        let mut arguments = Arguments([0; 8]);
+        arguments.0[..words.len()].copy_from_slice(words);
+        arguments
+    }
+
     fn call(&mut self, command: i32) -> Result<i32> {
         let (words, size) = (self.0.as_mut_ptr(), size_of_val(&self.0[..]));
         // SAFETY: The kernel accesses the words within their size, and addresses by the rule above.
@@ -129,28 +134,19 @@ fn fd(file: &File) -> u32 {
 pub struct Counters(File);
 
 impl Counters {
-    /// Makes `count` counters, all zero.
     pub fn new(count: u32) -> Counters {
-        let mut arguments = Arguments(vec![two(BPF_MAP_TYPE_ARRAY, 4), two(8, count), 0]);
+        let mut arguments = Arguments::new(&[two(BPF_MAP_TYPE_ARRAY, 4), two(8, count)]);
         Counters(arguments.make(BPF_MAP_CREATE).expect("make a map"))
     }
 
-    /// The value of a counter.
     pub fn get(&self, counter: u32) -> u64 {
         let (key, mut value) = (counter, 0u64);
-        let mut arguments = Arguments(vec![
-            two(fd(&self.0), 0),
-            &raw const key as u64,
-            &raw mut value as u64,
-            0,
-        ]);
-        arguments
-            .call(BPF_MAP_LOOKUP_ELEM)
-            .expect("look a counter up");
+        let (key, to) = (&raw const key as u64, &raw mut value as u64);
+        let found = Arguments::new(&[two(fd(&self.0), 0), key, to]).call(BPF_MAP_LOOKUP_ELEM);
+        found.expect("look a counter up");
         value
     }
 
-    /// The values of the first `count` counters.
     pub fn all(&self, count: u32) -> Vec<u64> {
         (0..count).map(|counter| self.get(counter)).collect()
     }
@@ -172,7 +168,6 @@ impl Counters {
     }
 }
 
-/// A program that the kernel has verified.
 pub struct Program(File);
 
 impl Program {
@@ -186,13 +181,12 @@ impl Program {
         });
         let code: Vec<u64> = code.collect();
         let mut log = vec![0u8; 1 << 16];
-        let mut arguments = Arguments(vec![
+        let mut arguments = Arguments::new(&[
             two(kind, code.len() as u32),
             code.as_ptr() as u64,
             c"GPL".as_ptr() as u64,
             two(1, log.len() as u32),
             log.as_mut_ptr() as u64,
-            0,
         ]);
         let file = arguments.make(BPF_PROG_LOAD);
         Program(file.unwrap_or_else(|errno| panic!("load a program: {errno:?}: {}", text(&log))))
@@ -211,7 +205,6 @@ impl Program {
         Program::new(&[&[set(7, 0), set(8, 1)], &counters.add(), &give(result)])
     }
 
-    /// Its descriptor's number.
     pub fn number(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -223,14 +216,8 @@ pub struct Link(File);
 impl Link {
     /// Links a program to a perf event. The program can get the cookie.
     pub fn new(program: &Program, perf: &File, cookie: u64) -> Result<Link> {
-        let mut arguments = Arguments(vec![
-            two(fd(&program.0), fd(perf)),
-            two(BPF_PERF_EVENT, 0),
-            cookie,
-            0,
-            0,
-            0,
-        ]);
+        let what = two(fd(&program.0), fd(perf));
+        let mut arguments = Arguments::new(&[what, two(BPF_PERF_EVENT, 0), cookie]);
         arguments.make(BPF_LINK_CREATE).map(Link)
     }
 
@@ -243,10 +230,9 @@ impl Link {
         info[3] = name.as_mut_ptr() as u64;
         info[4] = name.len() as u64;
         let size = 8 * info.len() as u32;
-        let mut arguments = Arguments(vec![two(fd(&self.0), size), info.as_mut_ptr() as u64]);
-        arguments
-            .call(BPF_OBJ_GET_INFO_BY_FD)
-            .expect("ask about a link");
+        let mut arguments = Arguments::new(&[two(fd(&self.0), size), info.as_mut_ptr() as u64]);
+        let asked = arguments.call(BPF_OBJ_GET_INFO_BY_FD);
+        asked.expect("ask about a link");
         assert_eq!(info[2] as u32, BPF_PERF_EVENT_TRACEPOINT);
         text(&name)
     }
@@ -255,17 +241,10 @@ impl Link {
 /// The name of the tracepoint to whose perf event a program is attached, as in `bpftool perf`.
 pub fn tracepoint_of(perf: &File) -> String {
     let mut name = [0u8; 64];
-    let mut arguments = Arguments(vec![
-        two(std::process::id(), fd(perf)),
-        two(0, name.len() as u32),
-        name.as_mut_ptr() as u64,
-        0,
-        0,
-        0,
-    ]);
-    arguments
-        .call(BPF_TASK_FD_QUERY)
-        .expect("ask about a descriptor");
+    let (whose, size) = (two(std::process::id(), fd(perf)), two(0, name.len() as u32));
+    let mut arguments = Arguments::new(&[whose, size, name.as_mut_ptr() as u64]);
+    let asked = arguments.call(BPF_TASK_FD_QUERY);
+    asked.expect("ask about a descriptor");
     assert_eq!((arguments.0[3] >> 32) as u32, BPF_FD_TYPE_TRACEPOINT);
     text(&name)
 }

@@ -4,11 +4,11 @@
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
-use crate::kit::tracefs::TraceInstance;
+use crate::kit::machine::number_in;
+use crate::kit::tool::succeeds;
 use crate::kit::{fork_tree, wait};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 /// The most pages that stay charged to a group in advance, for each processor: MEMCG_CHARGE_BATCH.
 pub const IN_ADVANCE: usize = 64;
@@ -32,35 +32,21 @@ fn root() -> PathBuf {
         (words.next()? == "cgroup2").then(|| PathBuf::from(place))
     });
     mounted.unwrap_or_else(|| {
-        let place = Path::new("/tmp/selftests.cgroup");
-        fs::create_dir_all(place).expect("a place for cgroups");
-        let mounted = Command::new("mount")
-            .args(["-t", "cgroup2", "none"])
-            .arg(place)
-            .status();
-        assert!(mounted.expect("mount").success(), "mount cgroup2");
-        place.into()
+        const PLACE: &str = "/tmp/selftests.cgroup";
+        fs::create_dir_all(PLACE).expect("a place for cgroups");
+        let is_mounted = succeeds("mount", &["-t", "cgroup2", "none", PLACE]);
+        assert!(is_mounted, "mount cgroup2");
+        PLACE.into()
     })
 }
 
-/// Exempts this process from the OOM killer.
 pub fn be_spared() {
     fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
 }
 
 /// The number of removed groups that are still referenced.
 pub fn dying() -> i64 {
-    number_in(&root().join("cgroup.stat"), "nr_dying_descendants")
-}
-
-/// A value of a flat-keyed file.
-fn number_in(file: &Path, key: &str) -> i64 {
-    let text = fs::read_to_string(file).expect("a file of the cgroup");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    let value = line.unwrap_or_else(|| panic!("{key} in {}", file.display()));
-    value.parse().expect("a number")
+    number_in(root().join("cgroup.stat"), "nr_dying_descendants")
 }
 
 /// A group that accounts memory; removed when dropped.
@@ -69,7 +55,6 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group without processes.
     pub fn new(name: &str) -> Cgroup {
         let root = root();
         fs::write(root.join("cgroup.subtree_control"), "+memory").expect("account memory");
@@ -88,15 +73,12 @@ impl Cgroup {
         File::open(&self.dir).expect("open a cgroup")
     }
 
-    /// Forks a process in the group that runs `run`.
     pub fn fork_to(&self, run: impl FnOnce(&mut Line)) -> Child {
-        let mut child = child::fork(|line| {
+        child::fork_until(Word::Entered, |line| {
             self.enter();
             line.say(Word::Entered);
             run(line);
-        });
-        child.line.hear(Word::Entered);
-        child
+        })
     }
 
     /// Forks a process in the group, exempt from the OOM killer, that serves.
@@ -111,26 +93,20 @@ impl Cgroup {
     /// was made by [`Self::fork`]. Tries again while pages charged in advance are left, with a call
     /// of `before` each time. The caller runs on one processor only, as these pages are charged for
     /// each.
-    pub fn enable_without_memory(
-        &self,
-        event: &Event,
-        child: &mut Child,
-        top: &TraceInstance,
-        before: impl Fn(),
-    ) {
+    pub fn enable_without_memory(&self, event: &Event, child: &mut Child, before: impl Fn()) {
         let failures = || self.number("memory.events", "oom");
         let is_lacking = (0..=IN_ADVANCE).any(|_| {
             child.tell(Word::Drop);
             self.set("memory.max", "0");
             let failed = failures();
             before();
-            top.enable(&event.name);
+            event.switch(true);
             wait::until("the page to be tried for", || {
                 failures() > failed || event.page.is_own_in(child.pid)
             });
             let is_lacking = failures() > failed;
             if !is_lacking {
-                self.disable_with_memory(event, child, top);
+                self.disable_with_memory(event, child);
             }
             is_lacking
         });
@@ -139,14 +115,13 @@ impl Cgroup {
 
     /// Gives the group memory again. The child then sees its bit set, and cleared once ftrace is
     /// detached.
-    pub fn disable_with_memory(&self, event: &Event, child: &mut Child, top: &TraceInstance) {
+    pub fn disable_with_memory(&self, event: &Event, child: &mut Child) {
         self.set("memory.max", "max");
         child.tell(Word::Set);
-        top.disable(&event.name);
+        event.switch(false);
         child.tell(Word::Clear);
     }
 
-    /// Moves the calling process in.
     pub fn enter(&self) {
         self.set("cgroup.procs", "0");
     }
@@ -163,10 +138,9 @@ impl Cgroup {
 
     /// A value of one of the group's flat-keyed files.
     pub fn number(&self, file: &str, key: &str) -> i64 {
-        number_in(&self.dir.join(file), key)
+        number_in(self.dir.join(file), key)
     }
 
-    /// Bytes of slab objects charged to the group.
     pub fn slab(&self) -> i64 {
         self.number("memory.stat", "slab")
     }

@@ -6,7 +6,6 @@ use crate::kit::os;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -39,12 +38,10 @@ words! {
 pub struct Line {
     from: BufReader<File>,
     to: File,
-    /// Set in the child.
     is_childs: bool,
 }
 
 impl Line {
-    /// Sends a word to the other side.
     #[track_caller]
     pub fn say(&mut self, word: Word) {
         self.send(format!("{word:?}"));
@@ -73,7 +70,6 @@ impl Line {
         result
     }
 
-    /// Sends a word, and waits for this answer.
     #[track_caller]
     pub fn ask(&mut self, word: Word, answer: Word) {
         self.say(word);
@@ -92,7 +88,6 @@ impl Line {
         !self.from.buffer().is_empty() || os::is_readable(self.from.get_ref(), limit)
     }
 
-    /// Waits for the next word.
     #[track_caller]
     pub fn listen(&mut self) -> Word {
         let name: String = self.receive();
@@ -100,7 +95,6 @@ impl Line {
         *word.unwrap_or_else(|| panic!("{name:?} is no word"))
     }
 
-    /// Waits for a value.
     #[track_caller]
     pub fn receive<T: FromStr>(&mut self) -> T {
         let mut line = String::new();
@@ -168,26 +162,21 @@ pub struct Child {
 pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");
-    match os::fork().expect("fork") {
-        0 => {
-            drop((to_child, from_child));
-            let mut line = Line {
-                from: BufReader::new(from_parent),
-                to: to_parent,
-                is_childs: true,
-            };
-            let result = catch_unwind(AssertUnwindSafe(|| run(&mut line)));
-            os::exit_now(if result.is_ok() { 0 } else { 1 });
-        }
-        pid => Child {
-            pid,
-            line: Line {
-                from: BufReader::new(from_child),
-                to: to_child,
-                is_childs: false,
-            },
-            reaped: false,
-        },
+    let line = |from, to, is_childs| Line {
+        from: BufReader::new(from),
+        to,
+        is_childs,
+    };
+    let pid = os::fork().expect("fork");
+    if pid == 0 {
+        drop((to_child, from_child));
+        let mut line = line(from_parent, to_parent, true);
+        os::exit_after(|| run(&mut line));
+    }
+    Child {
+        pid,
+        line: line(from_child, to_child, false),
+        reaped: false,
     }
 }
 

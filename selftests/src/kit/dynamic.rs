@@ -5,21 +5,16 @@
 use crate::kit::errno::Result;
 use crate::kit::status::Status;
 use crate::kit::{tracefs, wait};
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// The path of the file.
 pub fn path() -> PathBuf {
     Path::new(tracefs::ROOT).join("dynamic_events")
 }
 
 /// Writes a line to the file, in one piece.
 pub fn run(text: &str) -> Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path())?;
-    let length = file.write(format!("{text}\n").as_bytes())?;
-    assert_eq!(length, text.len() + 1, "took a part of {text:?}");
-    Ok(())
+    tracefs::append_line("dynamic_events", text)
 }
 
 /// The event of a kprobe; deleted when dropped, as soon as it is unused.
@@ -30,7 +25,8 @@ impl Probe {
     #[track_caller]
     pub fn new(kind: char, name: &str, what: &str) -> Probe {
         let line = format!("{kind}:{name} {what}");
-        tracefs::append("kprobe_events", &line).unwrap_or_else(|errno| panic!("{line}: {errno:?}"));
+        let made = tracefs::append_line("kprobe_events", &line);
+        made.unwrap_or_else(|errno| panic!("{line}: {errno:?}"));
         Probe(name.into())
     }
 }
@@ -44,7 +40,7 @@ impl Drop for Probe {
 
 /// Opens the file with O_TRUNC, as a shell's `>` does, which deletes all events.
 pub fn truncate() -> Result<()> {
-    OpenOptions::new().write(true).truncate(true).open(path())?;
+    File::options().write(true).truncate(true).open(path())?;
     Ok(())
 }
 

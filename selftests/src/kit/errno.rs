@@ -5,11 +5,9 @@
 use std::fmt::{self, Debug};
 use std::io;
 
-/// An error number of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Errno(pub i32);
 
-/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 macro_rules! errnos {

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 pub struct Event {
     /// The name in tracefs: `NAME` of an event of the first group, else `GROUP/NAME`.
     pub name: String,
-    /// The description.
     pub text: String,
     pub data: Data,
     pub page: Mapping,
@@ -43,11 +42,9 @@ impl Event {
     /// The same in another group.
     #[track_caller]
     pub fn new_in(group: &Group, text: &str) -> Event {
-        let event = Event::on(Data::open_in(group), text, Mapping::kept(1));
-        Event {
-            name: group.event(&event.name),
-            ..event
-        }
+        let mut event = Event::on(Data::open_in(group), text, Mapping::kept(1));
+        event.name = group.event(&event.name);
+        event
     }
 
     #[track_caller]
@@ -63,16 +60,10 @@ impl Event {
         }
     }
 
-    /// The name within the group.
-    pub fn short_name(&self) -> &str {
-        self.name.rsplit('/').next().unwrap_or(&self.name)
-    }
-
     pub fn write(&self, payload: &[u8]) -> Result<usize> {
         self.data.write(self.index, payload)
     }
 
-    /// Returns whether the bit is set.
     pub fn bit(&self) -> bool {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
@@ -87,7 +78,6 @@ impl Event {
         wait::until("the enable bit to be cleared", || !self.bit());
     }
 
-    /// The id in tracefs.
     pub fn id(&self) -> u64 {
         tracefs::event_id(&self.name)
     }
@@ -157,7 +147,6 @@ impl Event {
         assert_eq!(self.unregister(), Ok(()), "unregister {}", self.name);
     }
 
-    /// Unregisters the bit.
     pub fn unregister(&self) -> Result<()> {
         self.data.unregister_bit(self.page.address(), 0)
     }
@@ -166,7 +155,7 @@ impl Event {
 /// Forks a process that switches an event on and off until it is killed. Returns after ten rounds.
 #[track_caller]
 pub fn toggler(name: &str) -> Child {
-    let mut toggler = child::fork(|line| {
+    child::fork_until(Word::Toggling, |line| {
         let top = TraceInstance::top();
         for times in 0.. {
             top.enable(name);
@@ -175,9 +164,7 @@ pub fn toggler(name: &str) -> Child {
                 line.say(Word::Toggling);
             }
         }
-    });
-    toggler.line.hear(Word::Toggling);
-    toggler
+    })
 }
 
 /// Registers an event of this name in a child, attaches ftrace, writes a record, and undoes it all.
@@ -185,28 +172,21 @@ pub fn toggler(name: &str) -> Child {
 pub fn use_in_child(name: &str) {
     let user = child::fork(|_| {
         let event = Event::new(&format!("{name} u32 a"));
-        let top = TraceInstance::top();
-        top.enable(name);
-        event.wait_set();
+        event.follows(true);
         assert_eq!(event.write(&[1; 4]), Ok(8));
-        top.disable(name);
-        event.wait_clear();
-        assert_eq!(event.unregister(), Ok(()));
+        event.follows(false);
+        event.end();
     });
     user.join();
 }
 
-/// The listed bits of a process.
 fn listed(pid: i32) -> Vec<String> {
     let pid = pid.to_string();
     let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
-    let lines = text
-        .lines()
-        .filter(|line| line.split(' ').nth(1) == Some(&pid));
-    lines.map(String::from).collect()
+    let is_its = |line: &&str| line.split(' ').nth(1) == Some(&pid);
+    text.lines().filter(is_its).map(String::from).collect()
 }
 
-/// Returns whether a bit of a process is listed.
 pub fn is_listed(pid: i32) -> bool {
     !listed(pid).is_empty()
 }
@@ -216,7 +196,6 @@ pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
 
-/// Waits until a repair of a process is pending.
 #[track_caller]
 pub fn wait_due(pid: i32) {
     wait::until("a repair to be pending", || repair_pending(pid));
@@ -239,38 +218,29 @@ pub fn settle() {
 #[track_caller]
 pub fn stays_due(pid: i32) {
     wait_due(pid);
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(repair_pending(pid), "written while its process slept");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::holds("its bit stays due while its process sleeps", || {
+        repair_pending(pid)
+    });
 }
 
-/// Waits until no event of this name is left.
 #[track_caller]
 pub fn wait_gone(name: &str) {
-    wait::until(&format!("the event {name} to go"), || {
-        !tracefs::event_exists(name)
-    });
+    let what = format!("the event {name} to go");
+    wait::until(&what, || !tracefs::event_exists(name));
     // The C implementation removes the files first, the line in `dynamic_events` later.
     if options().against_c {
         let line = format!("u:{name}");
         let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
-        wait::until("its line to go", || {
-            !dynamic::user_lines().iter().any(is_its)
-        });
+        let is_there = || dynamic::user_lines().iter().any(is_its);
+        wait::until("its line to go", || !is_there());
     }
 }
 
 /// Checks that an event exists now and for some time.
 #[track_caller]
 pub fn stays(name: &str) {
-    // Cannot prove that the event stays; an event removed by mistake is gone within milliseconds.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(tracefs::event_exists(name), "{name} went while it was used");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let what = format!("{name} stays while it is used");
+    wait::holds(&what, || tracefs::event_exists(name));
 }
 
 /// Writes a record for each value of an event with a single field of four bytes.
@@ -283,7 +253,6 @@ pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
 /// The values in the trace of an event whose only field is `a`.
 pub fn values(tracer: &TraceInstance, event: &Event) -> Vec<u32> {
     let lines = tracer.lines(&event.name).into_iter();
-    lines
-        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
-        .collect()
+    let value = |line: String| line.split(['(', ')']).nth(1)?.parse().ok();
+    lines.map(|line| value(line).expect("a value")).collect()
 }

@@ -5,6 +5,7 @@
 //! Only debug kernels have it; on others the tests that need [`PATH`] are skipped.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::tool::succeeds;
 use crate::kit::{module, wait};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +13,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Takes n, and the nth fault point that this thread passes from then on fails.
 pub const PATH: &str = "/proc/self/fail-nth";
@@ -26,7 +26,6 @@ const KINDS: [&str; 3] = ["failslab", PAGES, USERCOPY];
 /// The errors of a call without memory, or whose user memory cannot be accessed.
 pub const EITHER: &[Errno] = &[Errno::ENOMEM, Errno::EFAULT];
 
-/// Returns whether the kernel has fault injection.
 pub fn are_known() -> bool {
     Path::new(PATH).exists()
 }
@@ -36,11 +35,8 @@ pub fn are_known() -> bool {
 pub fn allow(percent: u32) {
     let debug = Path::new(DEBUGFS);
     if !debug.join(KINDS[0]).exists() {
-        let mounted = Command::new("mount")
-            .args(["-t", "debugfs", "none"])
-            .arg(debug)
-            .status();
-        assert!(mounted.expect("mount").success(), "mount debugfs");
+        let is_mounted = succeeds("mount", &["-t", "debugfs", "none", DEBUGFS]);
+        assert!(is_mounted, "mount debugfs");
     }
     for kind in KINDS {
         let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
@@ -107,27 +103,23 @@ impl InModule {
     pub fn fail(kinds: &[(&str, u32)]) -> InModule {
         allow(0);
         let code = module::code();
-        let dir = |kind: &&str| {
+        let mut in_module = InModule { dirs: Vec::new() };
+        for (kind, percent) in kinds {
             assert!(KINDS.contains(kind), "{kind}");
-            Path::new(DEBUGFS).join(kind)
-        };
-        let in_module = InModule {
-            dirs: kinds.iter().map(|(kind, _)| dir(kind)).collect(),
-        };
-        for (dir, (kind, percent)) in in_module.dirs.iter().zip(kinds) {
+            let dir = Path::new(DEBUGFS).join(kind);
             set(&dir.join("task-filter"), "N");
             set(&dir.join("times"), &MANY.to_string());
             // Also pages of user memory.
             if *kind == PAGES {
                 set(&dir.join("ignore-gfp-highmem"), "N");
             }
-            require(dir, &code);
+            require(&dir, &code);
             set(&dir.join("probability"), &percent.to_string());
+            in_module.dirs.push(dir);
         }
         in_module
     }
 
-    /// The number of faults so far.
     pub fn met(&self) -> u64 {
         let left = |dir: &PathBuf| {
             let left = fs::read_to_string(dir.join("times")).expect("how many may fail still");
@@ -136,7 +128,6 @@ impl InModule {
         self.dirs.iter().map(left).sum()
     }
 
-    /// Waits until there have been `count` faults.
     #[track_caller]
     pub fn wait_for(&self, count: u64) {
         wait::until("allocations of the module to fail", || self.met() >= count);
@@ -160,11 +151,9 @@ impl Drop for InModule {
 /// Limits faults to calls from this range of addresses.
 #[track_caller]
 fn require(dir: &Path, range: &Range<u64>) {
-    set(
-        &dir.join("require-start"),
-        &format!("{:#018x}", range.start),
-    );
-    set(&dir.join("require-end"), &format!("{:#018x}", range.end));
+    for (file, address) in [("require-start", range.start), ("require-end", range.end)] {
+        set(&dir.join(file), &format!("{address:#018x}"));
+    }
 }
 
 /// The fault of one round of [`walk`].
@@ -175,32 +164,28 @@ pub struct Fault {
     /// Whether the operation reached the fault.
     pub met: bool,
     /// The number of failed calls, by error.
-    failed: BTreeMap<i32, u32>,
+    failed: BTreeMap<Errno, u32>,
 }
 
 /// The failed calls of a [`walk`].
 #[must_use]
 pub struct Failures {
     what: String,
-    by_error: BTreeMap<i32, u32>,
+    by_error: BTreeMap<Errno, u32>,
 }
 
 impl Failures {
     /// Returns whether each of these errors occurred. Caches can hide one: a call that takes a
     /// cached object skips the allocation, and the walk skips that fault.
     pub fn has(&self, errors: &[Errno]) -> bool {
-        (errors.iter()).all(|errno| self.by_error.contains_key(&errno.0))
+        (errors.iter()).all(|errno| self.by_error.contains_key(errno))
     }
 
     /// Checks that each of these errors occurred.
     #[track_caller]
     pub fn include(&self, errors: &[Errno]) {
         for errno in errors {
-            let (what, number) = (&self.what, errno.0);
-            assert!(
-                self.by_error.contains_key(&number),
-                "{what}: never {errno:?}"
-            );
+            assert!(self.has(&[*errno]), "{}: never {errno:?}", self.what);
         }
     }
 }
@@ -230,7 +215,7 @@ impl Fault {
             let number = self.number;
             assert!(self.met, "{errno:?} without a fault, after {number}");
             assert!(known.contains(errno), "fault {number}: {errno:?}");
-            *self.failed.entry(errno.0).or_default() += 1;
+            *self.failed.entry(*errno).or_default() += 1;
         }
         result
     }
@@ -268,11 +253,7 @@ pub fn walk_by(
         assert!(fault.number < 100_000, "{what}: the faults do not end");
     }
     let (last, failed) = (fault.number, fault.failed);
-    let errors = failed
-        .iter()
-        .map(|(&number, times)| format!("{:?} {times} times", Errno(number)));
-    let errors = errors.collect::<Vec<_>>().join(", ");
-    println!("  # {what}: {met} faults up to number {last}; calls failed with {errors}");
+    println!("  # {what}: {met} faults up to number {last}; calls failed with {failed:?}");
     assert!(!failed.is_empty(), "{what}: no call failed");
     Failures {
         what: what.into(),

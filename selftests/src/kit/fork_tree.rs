@@ -4,7 +4,7 @@
 
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
-use crate::kit::latency::SwitchTimes;
+use crate::kit::latency::Latencies;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::time::Instant;
@@ -58,7 +58,6 @@ pub fn serve(line: &mut Line, event: &Event) {
     }
 }
 
-/// Forks a child that serves.
 pub fn fork(event: &Event) -> Child {
     child::fork(|line| serve(line, event))
 }
@@ -79,7 +78,6 @@ pub fn tell(children: &mut [Child], word: Word) {
     children.iter_mut().for_each(|child| child.line.hear(word));
 }
 
-/// Ends all children, and waits for them.
 #[track_caller]
 pub fn end(mut children: Vec<Child>) {
     tell(&mut children, Word::End);
@@ -108,26 +106,34 @@ pub fn toggle_of(name: &str, children: &mut [Child]) {
 /// the pages have to be brought in. `on` is called while the event is enabled.
 #[track_caller]
 pub fn toggles_promptly(event: &Event, children: &mut [Child], mut on: impl FnMut()) {
-    let mut times = SwitchTimes::default();
+    // The usual times, in milliseconds: to attach, and until all bits have followed.
+    const STEPS: [(&str, u64); 3] = [
+        ("attaching", 200),
+        ("until all other bits were set", 400),
+        ("until they were clear", 400),
+    ];
+    let mut times: [[Latencies; 3]; 2] = Default::default();
     for round in 0..10 {
-        let is_dropped = round % 2 == 1;
-        let times = times.of(is_dropped);
-        if is_dropped {
+        let [attaching, until_set, until_clear] = &mut times[round % 2];
+        if round % 2 == 1 {
             tell(children, Word::Drop);
             event.page.discard();
         }
         let start = Instant::now();
         event.switch(true);
-        times.attaching.add(start.elapsed());
+        attaching.add(start.elapsed());
         event.wait_set();
         tell(children, Word::Set);
-        times.until_set.add(start.elapsed());
+        until_set.add(start.elapsed());
         on();
-        times.until_clear.during(|| {
+        until_clear.during(|| {
             event.follows(false);
             tell(children, Word::Clear);
         });
     }
-    // The usual times, in milliseconds: to attach, and until all bits have followed.
-    times.judge(200, 400);
+    for (times, pages) in times.iter().zip(["", ", pages dropped"]) {
+        for (times, (step, most)) in times.iter().zip(STEPS) {
+            times.judge(&format!("{step}{pages}"), most);
+        }
+    }
 }

@@ -6,10 +6,10 @@ use crate::kit::tool::built_program;
 use crate::kit::{os, wait};
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Exists if the kernel has FUSE.
 pub const PATH: &str = "/dev/fuse";
@@ -30,14 +30,11 @@ pub enum Request {
 pub struct Server {
     process: Child,
     input: ChildStdin,
-    output: File,
-    /// The start of a line of the output.
-    line: Vec<u8>,
+    output: BufReader<ChildStdout>,
     /// The number of held requests that the server has reported so far.
     held: usize,
 }
 
-/// The device number of the mount.
 fn device() -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
     let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
@@ -46,12 +43,10 @@ fn device() -> String {
     mount.expect("a mount").swap_remove(2)
 }
 
-/// The path of a file.
 pub fn path(number: usize) -> String {
     format!("{}/{number}", PLACE.to_string_lossy())
 }
 
-/// Opens the first file.
 #[track_caller]
 pub fn open() -> File {
     let file = File::options().read(true).write(true).open(path(0));
@@ -75,8 +70,7 @@ impl Server {
         let mut server = Server {
             process,
             input,
-            output: File::from(OwnedFd::from(output)),
-            line: Vec::new(),
+            output: BufReader::new(output),
             held: 0,
         };
         assert_eq!(server.listen().as_deref(), Some("mounted"));
@@ -90,20 +84,15 @@ impl Server {
 
     /// The next line of the output, or nothing after a timeout.
     fn listen(&mut self) -> Option<String> {
-        loop {
-            if let Some(end) = self.line.iter().position(|&byte| byte == b'\n') {
-                let rest = self.line.split_off(end + 1);
-                let line = std::mem::replace(&mut self.line, rest);
-                return Some(String::from_utf8_lossy(&line).trim_end().into());
-            }
-            if !os::is_readable(&self.output, wait::limit()) {
-                return None;
-            }
-            let mut bytes = [0; 4096];
-            let length = self.output.read(&mut bytes).expect("read from the server");
-            assert!(length > 0, "the server is gone");
-            self.line.extend(&bytes[..length]);
+        let has_line = !self.output.buffer().is_empty();
+        if !has_line && !os::is_readable(self.output.get_ref(), wait::limit()) {
+            return None;
         }
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        let length = read.expect("read from the server");
+        assert!(length > 0, "the server is gone");
+        Some(line.trim_end().into())
     }
 
     /// Takes the next line. Returns it unless it reports a held request.
@@ -118,15 +107,10 @@ impl Server {
     fn command(&mut self, command: &str) {
         let result = self.input.write_all(format!("{command}\n").as_bytes());
         result.expect("tell the server");
-        let said = loop {
-            if let Some(line) = self.note() {
-                break line;
-            }
-        };
-        assert_eq!(said, "done", "what the server said to {command:?}");
+        let said = iter::repeat_with(|| self.note()).flatten().next();
+        assert_eq!(said.as_deref(), Some("done"), "to {command:?}");
     }
 
-    /// Holds requests of this kind from now on.
     pub fn hold(&mut self, what: Request) {
         self.command(match what {
             Request::Write => "hold write",
@@ -151,7 +135,6 @@ impl Server {
         self.command("drop at open");
     }
 
-    /// Waits until `count` requests are held.
     #[track_caller]
     pub fn wait_held(&mut self, count: usize) {
         while self.held < count {

@@ -6,8 +6,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, GROUP, PREFIX};
 use crate::kit::{profile, wait};
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const GROUPS: &str = "/sys/kernel/tracing/user_events_groups";
@@ -20,24 +19,19 @@ pub const MAX_EVENTS: u32 = 32768;
 
 /// Writes text to the file, in one piece. Returns the number of bytes taken.
 pub fn write(text: &str) -> Result<usize> {
-    let mut file = OpenOptions::new().append(true).open(GROUPS)?;
-    Ok(file.write(text.as_bytes())?)
+    tracefs::append("user_events_groups", text)
 }
 
 /// Writes lines to the file, all of which must be taken.
 pub fn run(lines: &str) -> Result<()> {
-    let length = write(&format!("{lines}\n"))?;
-    assert_eq!(length, lines.len() + 1, "took a part of {lines:?}");
-    Ok(())
+    tracefs::append_line("user_events_groups", lines)
 }
 
-/// The text of the file.
 #[track_caller]
 pub fn listing() -> String {
     fs::read_to_string(GROUPS).expect("read user_events_groups")
 }
 
-/// The lines of the file.
 #[track_caller]
 pub fn lines() -> Vec<String> {
     listing().lines().map(String::from).collect()
@@ -46,22 +40,20 @@ pub fn lines() -> Vec<String> {
 /// The name of the group in a line of the file.
 #[track_caller]
 pub fn name_in(line: &str) -> &str {
-    let name = line
-        .strip_prefix("g:")
-        .and_then(|rest| rest.split(' ').next());
+    let rest = line.strip_prefix("g:");
+    let name = rest.and_then(|rest| rest.split(' ').next());
     name.unwrap_or_else(|| panic!("a bad line: {line:?}"))
 }
 
 /// Removes all idle groups. Returns the lines of the others; none where the kernel has no groups.
 pub fn remove_all() -> Vec<String> {
-    let left = || {
-        let text = fs::read_to_string(GROUPS).unwrap_or_default();
-        text.lines().map(String::from).collect::<Vec<_>>()
-    };
-    for line in left() {
+    if !Path::new(GROUPS).exists() {
+        return Vec::new();
+    }
+    for line in lines() {
         let _ = run(&format!("-:{}", name_in(&line)));
     }
-    left()
+    lines()
 }
 
 /// A group that a test made, and that is removed when dropped. If a registration keeps the group,
@@ -101,7 +93,6 @@ impl Group {
         Group { name: name.into() }
     }
 
-    /// The path of the group's counterpart of a file of the first group.
     fn file(&self, of_the_first: &str) -> PathBuf {
         Path::new(tracefs::ROOT).join(format!("{of_the_first}.{}", self.name))
     }
@@ -147,7 +138,6 @@ impl Group {
         tracefs::formats_in(&self.multi_system(), name)
     }
 
-    /// The content of its status file.
     #[track_caller]
     pub fn status(&self) -> Status {
         Status::of(&self.status_file())
@@ -159,7 +149,6 @@ impl Group {
         profile::missed_in(&self.profile(), name)
     }
 
-    /// Its line in the listing, if present.
     #[track_caller]
     pub fn line(&self) -> Option<String> {
         lines().into_iter().find(|line| name_in(line) == self.name)
@@ -188,12 +177,8 @@ impl Group {
     /// Removes it once it is idle: references of tasks that just ended may be dropped with a delay.
     #[track_caller]
     pub fn remove_when_idle(self) {
-        let mut last = Ok(());
-        wait::eventually(|| {
-            last = self.remove();
-            last != Err(Errno::EBUSY)
-        });
-        assert_eq!(last, Ok(()), "removing the idle group {}", self.name);
+        let removed = wait::until_idle(&[Errno::EBUSY], || self.remove());
+        assert_eq!(removed, Ok(()), "removing the idle group {}", self.name);
     }
 
     /// Checks that nothing of the group is visible.

@@ -8,10 +8,8 @@
 use crate::kit::machine;
 use std::time::{Duration, Instant};
 
-/// The limit of the longest time.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// The times of one operation.
 #[derive(Default)]
 pub struct Latencies {
     times: Vec<Duration>,
@@ -22,7 +20,6 @@ impl Latencies {
         self.times.push(time);
     }
 
-    /// Times another run.
     pub fn during<T>(&mut self, run: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = run();
@@ -30,12 +27,10 @@ impl Latencies {
         result
     }
 
-    /// The number of runs.
     pub fn count(&self) -> usize {
         self.times.len()
     }
 
-    /// Adds the times of another operation.
     pub fn add_all(&mut self, other: &Latencies) {
         self.times.extend(&other.times);
     }
@@ -52,63 +47,26 @@ impl Latencies {
         self.times.iter().max().copied().unwrap_or_default()
     }
 
+    #[track_caller]
+    pub fn judge_median(&self, what: &str, most: Duration) {
+        let median = self.median();
+        let is_short = median <= most;
+        assert!(
+            is_short,
+            "{what}: took {median:?}, and was to take {most:?}"
+        );
+    }
+
     /// Prints the times of `what`, and panics if the median exceeds `most` milliseconds, some
     /// twenty times the usual.
     #[track_caller]
     pub fn judge(&self, what: &str, most: u64) {
         assert!(!self.times.is_empty(), "{what}: never done");
         let (median, longest) = (self.median(), self.longest());
-        println!(
-            "  # {what}: {} ms, at most {} ms",
-            median.as_millis(),
-            longest.as_millis()
-        );
-        let most = Duration::from_millis(most) * machine::slowness();
-        assert!(
-            median <= most,
-            "{what}: took {median:?}, and was to take {most:?}"
-        );
+        let [usual, at_most] = [median, longest].map(|time| time.as_millis());
+        println!("  # {what}: {usual} ms, at most {at_most} ms");
+        self.judge_median(what, Duration::from_millis(most) * machine::slowness());
         let most = MAX_TIME * machine::slowness();
         assert!(longest <= most, "{what}: took {longest:?} once");
-    }
-}
-
-/// The times to switch an event, and until all bits that the test watches follow. Rounds whose
-/// pages were dropped before are counted separately.
-#[derive(Default)]
-pub struct SwitchTimes {
-    pages_there: SwitchTimesOfKind,
-    pages_dropped: SwitchTimesOfKind,
-}
-
-#[derive(Default)]
-pub struct SwitchTimesOfKind {
-    pub attaching: Latencies,
-    pub until_set: Latencies,
-    pub until_clear: Latencies,
-}
-
-impl SwitchTimes {
-    pub fn of(&mut self, is_dropped: bool) -> &mut SwitchTimesOfKind {
-        match is_dropped {
-            true => &mut self.pages_dropped,
-            false => &mut self.pages_there,
-        }
-    }
-
-    /// Panics if a median exceeds its limit, in milliseconds, for attaching or for switching all
-    /// bits.
-    #[track_caller]
-    pub fn judge(&self, most_of_attaching: u64, most: u64) {
-        for (kind, pages) in [
-            (&self.pages_there, ""),
-            (&self.pages_dropped, ", pages dropped"),
-        ] {
-            let name = |what: &str| format!("{what}{pages}");
-            kind.attaching.judge(&name("attaching"), most_of_attaching);
-            kind.until_set
-                .judge(&name("until all other bits were set"), most);
-            kind.until_clear.judge(&name("until they were clear"), most);
-        }
     }
 }

@@ -19,7 +19,6 @@ pub fn look_at_me() {
     fs::write("/proc/self/comm", COMM).expect("a name for this process");
 }
 
-/// A trace of that process.
 pub struct LockTrace {
     tracer: TraceInstance,
     _probes: [Probe; 3],

@@ -5,24 +5,11 @@
 use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
 use crate::kit::setting::Setting;
+use crate::kit::tracefs;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// Returns whether a module of this name is loaded, loading or unloading.
-pub fn module_is_there(name: &str) -> bool {
-    users_of_module(name).is_some()
-}
-
-/// The reference count of a module, if present.
-pub fn users_of_module(name: &str) -> Option<u32> {
-    let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
-    let mut lines = modules.lines().map(|line| line.split(' '));
-    let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
-    Some(words.nth(1)?.parse().expect("users of a module"))
-}
 
 /// The factor by which times are longer on a kernel with lockdep or KCSAN.
 pub fn slowness() -> u32 {
@@ -60,27 +47,26 @@ pub fn give_up_free_areas() {
     drop(Program::new(&[&give(0)]));
 }
 
-/// Of each slab cache: the name, the number of objects in use, and the object size.
-fn slab_caches() -> Vec<(String, i64, i64)> {
+/// The name of each slab cache, and the value that `value` takes from the numbers of its line.
+fn slab_caches(value: impl Fn(&dyn Fn(usize) -> i64) -> i64) -> Vec<(String, i64)> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
     let lines = text.lines().skip(2).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| words[at].parse().unwrap();
-        (words[0].to_string(), number(1), number(3))
+        let value = value(&|at| words[at].parse().unwrap());
+        (words[0].to_string(), value)
     });
     lines.collect()
 }
 
 /// Objects in use, by slab cache.
 pub fn slab_objects() -> BTreeMap<String, i64> {
-    let caches = slab_caches().into_iter();
-    caches.map(|(name, count, _)| (name, count)).collect()
+    slab_caches(|number| number(1)).into_iter().collect()
 }
 
-/// Bytes of the objects in use, by slab cache.
+/// Their bytes.
 pub fn slab_bytes() -> BTreeMap<String, i64> {
-    let caches = slab_caches().into_iter();
-    (caches.map(|(name, count, size)| (name, count * size))).collect()
+    let bytes = slab_caches(|number| number(1) * number(3));
+    bytes.into_iter().collect()
 }
 
 /// The lines of /proc/vmallocinfo for memory in use, without addresses.
@@ -92,28 +78,29 @@ pub fn vmalloc_areas() -> Vec<String> {
     lines.map(String::from).collect()
 }
 
+/// The number behind a key in a file with lines such as `KEY NUMBER` or `KEY: NUMBER kB`.
+#[track_caller]
+pub fn number_in(file: impl AsRef<Path>, key: &str) -> i64 {
+    let text = fs::read_to_string(&file).expect("a file with numbers");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key));
+    let value = values.find_map(|value| value.strip_prefix([' ', ':'])?.split_whitespace().next());
+    let number = value.and_then(|value| value.parse().ok());
+    number.unwrap_or_else(|| panic!("{key} in {}", file.as_ref().display()))
+}
+
 /// A value of /proc/meminfo, in kB.
 pub fn meminfo(key: &str) -> i64 {
-    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    let value = line.unwrap_or_else(|| panic!("{key} in /proc/meminfo"));
-    value.trim().trim_end_matches(" kB").parse().unwrap()
+    number_in("/proc/meminfo", key)
 }
 
 /// Pages of objects too large for a slab cache: the slab pages that belong to no cache.
 pub fn large_object_pages() -> i64 {
-    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
-    let of_caches = text.lines().skip(2).map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| -> i64 { words[at].parse().unwrap() };
-        // Pages per slab, and slabs.
-        number(5) * number(14)
-    });
+    // Pages per slab, and slabs.
+    let of_caches = slab_caches(|number| number(5) * number(14)).into_iter();
+    let of_caches: i64 = of_caches.map(|(_, pages)| pages).sum();
     // Folds the per-CPU counters into the total.
     let _ = fs::read("/proc/sys/vm/stat_refresh");
-    meminfo("Slab") / 4 - of_caches.sum::<i64>()
+    meminfo("Slab") / 4 - of_caches
 }
 
 /// Pages in use outside all other counters: those allocated one by one, and leaked pages that were
@@ -121,16 +108,8 @@ pub fn large_object_pages() -> i64 {
 pub fn other_pages() -> i64 {
     let _ = fs::read("/proc/sys/vm/stat_refresh");
     let used = meminfo("MemTotal") - meminfo("MemFree");
-    let counted = [
-        "AnonPages",
-        "Cached",
-        "Buffers",
-        "Slab",
-        "PageTables",
-        "Percpu",
-        "VmallocUsed",
-    ];
-    let counted: i64 = counted.into_iter().map(meminfo).sum();
+    let others = "AnonPages Cached Buffers Slab PageTables Percpu VmallocUsed";
+    let counted: i64 = others.split(' ').map(meminfo).sum();
     // Free pages on the per-CPU lists.
     let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
     let words = zones.lines().map(str::trim);
@@ -142,11 +121,9 @@ pub fn other_pages() -> i64 {
 /// interrupt. None on other kernels. C: `DEPOT_POOL_ORDER` (include/linux/stackdepot.h).
 fn stack_depot_pages() -> i64 {
     const PAGES_OF_A_POOL: i64 = 4;
-    let stats = fs::read_to_string("/sys/kernel/debug/stackdepot/stats").unwrap_or_default();
-    let pools = stats.lines().find_map(|line| line.strip_prefix("pools:"));
-    pools.map_or(0, |pools| {
-        pools.trim().parse::<i64>().expect("a number") * PAGES_OF_A_POOL
-    })
+    let stats = Path::new("/sys/kernel/debug/stackdepot/stats");
+    let pools = stats.exists().then(|| number_in(stats, "pools"));
+    pools.unwrap_or(0) * PAGES_OF_A_POOL
 }
 
 /// Pinned pages of user memory, such as those with an enable bit being written. The counters are
@@ -154,12 +131,8 @@ fn stack_depot_pages() -> i64 {
 pub fn pinned_pages() -> i64 {
     // Folds the per-CPU counters into the total now, not seconds later.
     fs::read("/proc/sys/vm/stat_refresh").expect("stat_refresh");
-    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
-    let count = |key: &str| -> i64 {
-        let value = text.lines().find_map(|line| line.strip_prefix(key));
-        value.map_or(0, |value| value.trim().parse().unwrap())
-    };
-    count("nr_foll_pin_acquired ") - count("nr_foll_pin_released ")
+    let count = |key: &str| number_in("/proc/vmstat", key);
+    count("nr_foll_pin_acquired") - count("nr_foll_pin_released")
 }
 
 /// Drops caches that hide the memory in use, and frees empty slabs.
@@ -168,12 +141,6 @@ pub fn drop_caches() {
     forget_free_objects();
 }
 
-/// Writes a line to the kernel log.
-pub fn say(line: &str) {
-    fs::write("/dev/kmsg", line).expect("write to /dev/kmsg");
-}
-
-/// A reader of the kernel log.
 pub struct Log {
     file: File,
 }
@@ -181,16 +148,11 @@ pub struct Log {
 impl Log {
     /// Starts at the end of the log.
     pub fn from_now() -> Log {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/kmsg");
-        let mut file = file.expect("open /dev/kmsg");
+        let mut file = tracefs::open(Path::new("/dev/kmsg"), libc::O_NONBLOCK);
         file.seek(SeekFrom::End(0)).expect("seek in /dev/kmsg");
         Log { file }
     }
 
-    /// The lines since the last call.
     pub fn take(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = [0; 8192];

@@ -4,18 +4,17 @@
 //! groups together.
 
 use crate::kit::errno::Result;
+use crate::kit::setting::Setting;
 use std::fs;
 
 pub const PATH: &str = "/proc/sys/kernel/user_events_max";
 
-/// The default limit.
 pub const DEFAULT: u32 = 32768;
 
 /// The limit of all other groups together, and its default.
 pub const GROUPS_PATH: &str = "/proc/sys/kernel/user_events_groups_max";
 pub const GROUPS_DEFAULT: u32 = 24576;
 
-/// Reads the limit of the first group.
 pub fn get() -> u32 {
     number_in(PATH)
 }
@@ -25,7 +24,6 @@ fn number_in(path: &str) -> u32 {
     text.trim().parse().expect("a number")
 }
 
-/// Writes the limit of the first group.
 pub fn set(value: &str) -> Result<()> {
     Ok(fs::write(PATH, value)?)
 }
@@ -33,7 +31,7 @@ pub fn set(value: &str) -> Result<()> {
 /// A limit that is in force until dropped.
 pub struct Limit {
     path: &'static str,
-    default: u32,
+    _default: Setting,
 }
 
 impl Limit {
@@ -49,7 +47,8 @@ impl Limit {
 
     fn of(path: &'static str, default: u32, most: u32) -> Limit {
         assert_eq!(number_in(path), default);
-        let limit = Limit { path, default };
+        let _default = Setting::new(path, &most.to_string());
+        let limit = Limit { path, _default };
         limit.set(most);
         limit
     }
@@ -57,11 +56,5 @@ impl Limit {
     pub fn set(&self, most: u32) {
         fs::write(self.path, format!("{most}\n")).expect(self.path);
         assert_eq!(number_in(self.path), most);
-    }
-}
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        let _ = fs::write(self.path, self.default.to_string());
     }
 }

@@ -6,16 +6,13 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::os;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Bytes in a page.
 pub const PAGE: usize = 4096;
 
 pub const HUGE_PAGE: usize = 2 << 20;
-
-/// The file descriptor and offset of an anonymous mapping.
-const NO_FILE: (i32, i64) = (-1, 0);
 
 /// `mseal()`, with the same number on all architectures.
 const SYS_MSEAL: libc::c_long = 462;
@@ -85,38 +82,40 @@ impl Mapping {
         })
     }
 
+    /// Zeroed memory, by more `flags` of `mmap`.
+    fn anonymous(address: *mut u8, length: usize, flags: i32) -> Result<Mapping> {
+        let flags = flags | libc::MAP_ANONYMOUS;
+        Mapping::map(address, length, READ_WRITE, flags, (-1, 0))
+    }
+
+    /// The same mapping, which stays until the process ends.
+    fn keep(mut self) -> Mapping {
+        self.kept = true;
+        self
+    }
+
     /// Zeroed private memory.
     pub fn new(pages: usize) -> Mapping {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap")
+        Mapping::anonymous(ptr::null_mut(), pages * PAGE, libc::MAP_PRIVATE).expect("mmap")
     }
 
     /// Zeroed private memory that stays mapped until the process ends.
     pub fn kept(pages: usize) -> Mapping {
-        let mut mapping = Mapping::new(pages);
-        mapping.kept = true;
-        mapping
+        Mapping::new(pages).keep()
     }
 
-    /// Zeroed private memory at a free address, which stays mapped until the process ends.
+    /// The same at a free address.
     pub fn placed(address: u64, pages: usize) -> Mapping {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
         let place = ptr::without_provenance_mut(address as usize);
-        let mut mapping =
-            Mapping::map(place, pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap");
-        mapping.kept = true;
-        mapping
+        let mapping = Mapping::anonymous(place, pages * PAGE, flags).expect("mmap");
+        mapping.keep()
     }
 
     /// The first `pages` of a file; `flags` is MAP_SHARED or MAP_PRIVATE.
     pub fn of_file(file: &File, pages: usize, protection: i32, flags: i32) -> Result<Mapping> {
-        Mapping::map(
-            ptr::null_mut(),
-            pages * PAGE,
-            protection,
-            flags,
-            (file.as_raw_fd(), 0),
-        )
+        let place = (file.as_raw_fd(), 0);
+        Mapping::map(ptr::null_mut(), pages * PAGE, protection, flags, place)
     }
 
     /// The first `pages` of a file, shared, to be read and written.
@@ -132,36 +131,24 @@ impl Mapping {
 
     /// Zeroed memory of huge pages; `sharing` is MAP_SHARED or MAP_PRIVATE.
     pub fn of_huge_pages(pages: usize, sharing: i32) -> Result<Mapping> {
-        let flags = sharing | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
-        Mapping::map(
-            ptr::null_mut(),
-            pages * HUGE_PAGE,
-            READ_WRITE,
-            flags,
-            NO_FILE,
-        )
+        let flags = sharing | libc::MAP_HUGETLB;
+        Mapping::anonymous(ptr::null_mut(), pages * HUGE_PAGE, flags)
     }
 
     /// Zeroed private memory of another kind, by the `flags` of `mmap`.
     pub fn of_kind(flags: i32, pages: usize) -> Result<Mapping> {
-        let flags = flags | libc::MAP_ANONYMOUS;
-        let mut mapping = Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE)?;
-        mapping.kept = true;
-        Ok(mapping)
+        Mapping::anonymous(ptr::null_mut(), pages * PAGE, flags).map(Mapping::keep)
     }
 
     /// Zeroed memory shared with children.
     pub fn shared(pages: usize) -> Mapping {
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap")
+        Mapping::anonymous(ptr::null_mut(), pages * PAGE, libc::MAP_SHARED).expect("mmap")
     }
 
-    /// The start address.
     pub fn address(&self) -> u64 {
         self.start as u64
     }
 
-    /// The end address.
     pub fn end(&self) -> u64 {
         self.address() + self.length as u64
     }
@@ -200,12 +187,10 @@ impl Mapping {
         for (i, chunk) in bytes.chunks(4).enumerate() {
             let mut word = [0; 4];
             word[..chunk.len()].copy_from_slice(chunk);
-            self.word(offset + 4 * i)
-                .store(u32::from_ne_bytes(word), Ordering::Relaxed);
+            self.set(offset + 4 * i, u32::from_ne_bytes(word));
         }
     }
 
-    /// Changes the protection of all pages.
     pub fn protect(&self, protection: i32) {
         self.protect_from(0, protection);
     }
@@ -213,14 +198,9 @@ impl Mapping {
     /// Changes the protection of all pages from an offset on.
     pub fn protect_from(&self, offset: usize, protection: i32) {
         assert!(offset % PAGE == 0 && offset < self.length);
+        let length = self.length - offset;
         // SAFETY: The pages are ours. A forbidden access raises a signal.
-        let ret = unsafe {
-            libc::mprotect(
-                self.start.add(offset).cast(),
-                self.length - offset,
-                protection,
-            )
-        };
+        let ret = unsafe { libc::mprotect(self.start.add(offset).cast(), length, protection) };
         assert_eq!(ret, 0, "mprotect: {:?}", Errno::last());
     }
 
@@ -278,10 +258,7 @@ impl Mapping {
     pub fn frame_in(&self, pid: i32) -> u64 {
         let entry = page_map_entry(pid, self.address());
         let frame = entry & ((1 << 55) - 1);
-        assert!(
-            entry & (1 << 63) != 0 && frame != 0,
-            "page map entry {entry:#x}"
-        );
+        assert!(entry >> 63 != 0 && frame != 0, "entry {entry:#x}");
         frame
     }
 
@@ -314,24 +291,19 @@ impl Mapping {
     /// Moves the pages to another place, and remembers their address. With `leaving`, the old place
     /// stays mapped, without pages.
     pub fn move_away(&mut self, leaving: bool) -> Mapping {
+        assert!(self.mapped);
         let to = Mapping::kept(self.length / PAGE);
         let mut flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         if leaving {
             flags |= libc::MREMAP_DONTUNMAP;
         }
-        self.remap(&to, flags);
-        self.mapped = leaving;
-        to
-    }
-
-    fn remap(&mut self, to: &Mapping, flags: i32) {
-        assert!(self.mapped && self.length == to.length);
-        let length = self.length;
-        let from = self.start.cast();
+        let (from, length) = (self.start.cast(), self.length);
         // SAFETY: Both places are ours. By `&mut` there is no reference into this one; the other
         // one is accessed through atomics only, which allow for changes.
         let at = unsafe { libc::mremap(from, length, length, flags, to.start) };
         assert_eq!(at, to.start.cast(), "mremap: {:?}", Errno::last());
+        self.mapped = leaving;
+        to
     }
 
     /// Maps the start of a file, shared, over all pages.
@@ -351,7 +323,6 @@ impl Mapping {
         assert_eq!(ret, 0, "mlock2: {:?}", Errno::last());
     }
 
-    /// Unlocks the pages.
     pub fn unlock(&self) {
         // SAFETY: As in `lock`.
         let ret = unsafe { libc::munlock(self.start.cast(), self.length) };
@@ -385,12 +356,11 @@ impl Mapping {
     /// Maps fresh zeroed memory at the old address.
     pub fn map_again(&mut self) {
         assert!(!self.mapped);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let new = Mapping::map(self.start, self.length, READ_WRITE, flags, NO_FILE).expect("mmap");
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
+        let new = Mapping::anonymous(self.start, self.length, flags).expect("mmap");
         assert_eq!(new.start, self.start);
-        let kept = self.kept;
-        *self = new;
-        self.kept = kept;
+        std::mem::forget(new);
+        self.mapped = true;
     }
 }
 
@@ -436,12 +406,10 @@ pub fn list_all_pages() {
 /// The pagemap entry for an address of a process: bit 63 is set if a page is present, bit 62 if it
 /// is swapped out, bit 61 if it is shared or of a file.
 pub fn page_map_entry(pid: i32, address: u64) -> u64 {
-    use std::os::unix::fs::FileExt;
     let mut entry = [0; 8];
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).expect("open pagemap");
-    pagemap
-        .read_exact_at(&mut entry, address / PAGE as u64 * 8)
-        .expect("read pagemap");
+    let read = pagemap.read_exact_at(&mut entry, address / PAGE as u64 * 8);
+    read.expect("read pagemap");
     u64::from_ne_bytes(entry)
 }
 

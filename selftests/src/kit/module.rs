@@ -26,7 +26,6 @@ pub fn without_debug(path: String) -> String {
     }
 }
 
-/// The path of its file.
 pub fn path() -> &'static str {
     options().module.as_deref().expect("a module to load")
 }
@@ -37,25 +36,28 @@ pub fn is_given() -> bool {
 
 /// The addresses of its code, a range without code of the kernel itself.
 pub fn code() -> Range<u64> {
-    let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
-    let mut lines = modules.lines().map(|line| line.split(' '));
-    // user_events 135168 0 - Live 0xffffffffc0200000
-    let mut words = lines.find_map(|mut words| (words.next() == Some(NAME)).then_some(words));
-    let words = words.as_mut().expect("the module in the list");
-    let size = words.next().expect("its size");
-    let start = words.nth(3).and_then(|word| word.strip_prefix("0x"));
-    let start = u64::from_str_radix(start.expect("its address"), 16).expect("a number");
+    let words = listed().expect("the module in the list");
+    let start = words[5].strip_prefix("0x").expect("its address");
+    let start = u64::from_str_radix(start, 16).expect("a number");
     // The size counts all parts of the module, not only the code: the range can overlap the next
     // module.
-    start..start + size.parse::<u64>().expect("a number")
+    start..start + words[1].parse::<u64>().expect("a number")
+}
+
+/// The words of its line in the list of modules, if it is loaded, loading or unloading:
+/// `user_events 135168 0 - Live 0xffffffffc0200000`.
+fn listed() -> Option<Vec<String>> {
+    let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
+    let mut lines = modules.lines().map(|line| line.split(' '));
+    let words = lines.find(|words| words.clone().next() == Some(NAME))?;
+    Some(words.map(String::from).collect())
 }
 
 /// The address of its first function whose name has all of these parts.
 pub fn function(parts: &[&str]) -> u64 {
     let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
-    let mut its = symbols
-        .lines()
-        .filter_map(|line| line.strip_suffix("\t[user_events]"));
+    let lines = symbols.lines();
+    let mut its = lines.filter_map(|line| line.strip_suffix("\t[user_events]"));
     let found = its.find(|line| {
         let is_function = line.contains(" t _R") || line.contains(" T _R");
         is_function && parts.iter().all(|part| line.contains(part))
@@ -83,16 +85,13 @@ fn load_path(path: &str, parameters: &str) -> Result<()> {
     load_file(&file, parameters)
 }
 
-/// Loads the module from an open file.
 pub fn load_file(file: &File, parameters: &str) -> Result<()> {
     os::load_module(file, &CString::new(parameters).unwrap())
 }
 
 #[track_caller]
 pub fn load() {
-    if let Err(errno) = load_with("") {
-        panic!("loading the module: {errno:?}");
-    }
+    load_with("").expect("loading the module");
 }
 
 /// Unloads the module, without waiting for its users.
@@ -104,12 +103,8 @@ pub fn unload() -> Result<()> {
 /// delay.
 #[track_caller]
 pub fn unload_when_idle() {
-    let mut last = Ok(());
-    let gone = wait::eventually(|| {
-        last = unload();
-        !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
-    });
-    assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
+    let unloaded = wait::until_idle(&[Errno::EAGAIN, Errno::EBUSY], unload);
+    unloaded.expect("unloading the idle module");
 }
 
 /// The module's own lines of the kernel log, without the kernel's message that the module taints
@@ -123,45 +118,36 @@ pub fn said(lines: Vec<String>) -> Vec<String> {
 /// The version of the first entry in NEWS.
 pub fn version() -> &'static str {
     let news = include_str!("../../../NEWS");
-    let entry = news
-        .lines()
-        .find_map(|line| line.strip_prefix("user_events "));
-    entry
-        .and_then(|entry| entry.split(' ').next())
-        .expect("NEWS has an entry")
+    let mut lines = news.lines();
+    let entry = lines.find_map(|line| line.strip_prefix("user_events "));
+    let version = entry.and_then(|entry| entry.split(' ').next());
+    version.expect("NEWS has an entry")
 }
 
-/// The message of loading.
 pub fn says_loaded() -> String {
     format!("{NAME}: loaded, version {}", version())
 }
 
-/// The message of unloading.
 pub fn says_unloaded() -> String {
     format!("{NAME}: unloaded")
 }
 
 pub fn is_loaded() -> bool {
-    machine::module_is_there(NAME)
+    listed().is_some()
 }
 
-/// The reference count.
 pub fn users() -> u32 {
-    machine::users_of_module(NAME).expect("the module is loaded")
+    let words = listed().expect("the module is loaded");
+    words[2].parse().expect("a number")
 }
 
 fn visible_traces() -> Vec<String> {
     let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
     found.extend(tracefs::systems());
-    for path in [
-        max_events::PATH,
-        max_events::GROUPS_PATH,
-        "/sys/module/user_events",
-    ] {
-        if Path::new(path).exists() {
-            found.push(path.to_string());
-        }
-    }
+    let sysctls = [max_events::PATH, max_events::GROUPS_PATH];
+    let files = sysctls.into_iter().chain(["/sys/module/user_events"]);
+    let files = files.filter(|path| Path::new(path).exists());
+    found.extend(files.map(String::from));
     if is_loaded() {
         found.push("/proc/modules".into());
     }
@@ -174,16 +160,10 @@ fn visible_traces() -> Vec<String> {
 /// All traces of the module, memory included.
 fn traces_of_the_module() -> Vec<String> {
     let mut found = visible_traces();
-    let caches = machine::slab_objects();
-    found.extend(
-        caches
-            .into_keys()
-            .filter(|name| name.contains("user_event")),
-    );
-    let areas = machine::vmalloc_areas().into_iter();
-    found.extend(areas.filter(|area| area.contains("user_event")));
-    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
-    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
+    let memory = machine::slab_objects().into_keys();
+    let memory = memory.chain(machine::vmalloc_areas());
+    found.extend(memory.filter(|name| name.contains("user_event")));
+    if fs::write(dynamic::path(), "u:st_load_left u32 a").is_ok() {
         found.push("dynamic_events still takes u:".into());
     }
     found

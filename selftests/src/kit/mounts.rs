@@ -2,10 +2,9 @@
 
 //! File systems of several kinds, mounted in a mount namespace of the process.
 
-use crate::kit::errno::Result;
 use crate::kit::memory::PAGE;
-use crate::kit::os;
 use crate::kit::tool::succeeds;
+use crate::kit::{os, wait};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -35,7 +34,6 @@ const THAW: u64 = 0xc004_5878;
 const JOURNAL_BLOCKS: u32 = 1024;
 const BLOCK: u32 = 4096;
 
-/// A kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// ext4 with a journal, on a loop device.
@@ -55,7 +53,6 @@ fn must(command: &str, arguments: &[&str]) {
     assert!(succeeds(command, arguments), "{command} {arguments:?}");
 }
 
-/// The pmem device.
 const MEMORY_DEVICE: &str = "/dev/pmem0";
 
 /// Returns whether the emulator serves a directory by 9p.
@@ -95,8 +92,7 @@ fn has_memory_device() -> bool {
 
 /// A mounted file system, which lasts as long as the process's mount namespace.
 pub struct Mounted {
-    /// The directory of the file.
-    pub directory: String,
+    pub directory: &'static str,
 }
 
 impl Mounted {
@@ -111,19 +107,12 @@ impl Mounted {
         // directory.
         make_file(LOWER);
         let directory = match kind {
-            Kind::Ext4 => {
-                mount_ext4();
-                DISK
-            }
+            Kind::Ext4 => mount_ext4(),
             Kind::OverlayOnExt4 => {
                 mount_ext4();
-                mount_overlay();
-                OVERLAY
+                mount_overlay()
             }
-            Kind::OverlayInMemory => {
-                mount_overlay();
-                OVERLAY
-            }
+            Kind::OverlayInMemory => mount_overlay(),
             Kind::NineP => {
                 let options = "trans=virtio,version=9p2000.L,cache=mmap";
                 must("mount", &["-t", "9p", "-o", options, TAG, SERVED]);
@@ -133,7 +122,7 @@ impl Mounted {
                 for module in ["nd_e820", "nd_pmem"] {
                     must("modprobe", &[module]);
                 }
-                crate::kit::wait::until("the device", || Path::new(MEMORY_DEVICE).exists());
+                wait::until("the device", || Path::new(MEMORY_DEVICE).exists());
                 make_ext2(MEMORY_DEVICE);
                 must("mount", &["-t", "ext4", "-o", "dax", MEMORY_DEVICE, DISK]);
                 DISK
@@ -142,9 +131,7 @@ impl Mounted {
         if directory != OVERLAY {
             make_file(directory);
         }
-        Mounted {
-            directory: directory.into(),
-        }
+        Mounted { directory }
     }
 
     pub fn open(&self) -> File {
@@ -153,13 +140,13 @@ impl Mounted {
 
     /// Freezes the file system until the result is dropped.
     pub fn freeze(&self) -> Frozen {
-        let directory = File::open(&self.directory).expect("open a directory");
+        let directory = File::open(self.directory).expect("open a directory");
         os::ioctl(&directory, FREEZE, 0).expect("FIFREEZE");
         Frozen { directory }
     }
 
-    /// Fills the file system until no block is free.
-    pub fn fill(&self) -> Filled {
+    /// Fills the file system until no block is free, with a file of this path.
+    pub fn fill(&self) -> String {
         let path = format!("{}/filler", self.directory);
         let file = File::create(&path).expect("make a file");
         let mut at = 0;
@@ -167,7 +154,7 @@ impl Mounted {
             at += length as u64;
         }
         file.sync_all().expect("fsync");
-        Filled { path }
+        path
     }
 }
 
@@ -175,21 +162,9 @@ fn make_file(directory: &str) {
     fs::write(format!("{directory}/{FILE}"), [0; LENGTH]).expect("make a file");
 }
 
-/// Opens a file to read and write.
 fn open(path: &str) -> File {
     let file = File::options().read(true).write(true).open(path);
     file.expect("open a file")
-}
-
-/// The file that fills a file system; removed when dropped.
-pub struct Filled {
-    path: String,
-}
-
-impl Drop for Filled {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 /// A frozen file system; thawed when dropped.
@@ -240,7 +215,7 @@ fn use_journal(inode: u32) -> io::Result<()> {
     image.write_all_at(&inode.to_le_bytes(), SUPERBLOCK + 0xe0)
 }
 
-fn mount_ext4() {
+fn mount_ext4() -> &'static str {
     const SIZE: u64 = 16 << 20;
     let image = File::create(IMAGE).expect("make an image");
     image.set_len(SIZE).expect("the size of an image");
@@ -258,22 +233,17 @@ fn mount_ext4() {
     // The directory has an entry for each journal.
     let device = fs::read_dir("/proc/fs/jbd2").map(|journals| journals.count());
     assert!(device.is_ok_and(|count| count > 0), "there is no journal");
+    DISK
 }
 
 /// Mounts an overlay, with the upper directory on the disk if that is mounted, else on the tmpfs.
-fn mount_overlay() {
+fn mount_overlay() -> &'static str {
     let (upper, work) = (format!("{DISK}/upper"), format!("{DISK}/work"));
     for directory in [&upper, &work] {
         fs::create_dir(directory).expect("mkdir");
     }
     let options = format!("lowerdir={LOWER},upperdir={upper},workdir={work}");
-    must(
-        "mount",
-        &["-t", "overlay", "-o", &options, "tests", OVERLAY],
-    );
-}
-
-/// Drops the clean, unmapped pages of a file from the page cache.
-pub fn forget_pages(file: &File) -> Result<()> {
-    os::advise_file(file, libc::POSIX_FADV_DONTNEED)
+    let arguments = ["-t", "overlay", "-o", &options, "tests", OVERLAY];
+    must("mount", &arguments);
+    OVERLAY
 }

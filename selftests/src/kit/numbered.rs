@@ -29,13 +29,14 @@ fn filling(writer: u32, n: u32) -> Vec<u8> {
 
 fn payload(writer: u32, n: u32) -> Vec<u8> {
     let filling = filling(writer, n);
-    let mut bytes = Vec::new();
-    bytes.extend(writer.to_ne_bytes());
-    bytes.extend(n.to_ne_bytes());
-    bytes.extend(sum(writer, n, &filling).to_ne_bytes());
-    bytes.extend(location(0, filling.len() as u32));
-    bytes.extend(filling);
-    bytes
+    [
+        &writer.to_ne_bytes()[..],
+        &n.to_ne_bytes(),
+        &sum(writer, n, &filling).to_ne_bytes(),
+        &location(0, filling.len() as u32),
+        &filling,
+    ]
+    .concat()
 }
 
 /// Checks that records are whole, and that those of each writer are in order. Records may be
@@ -47,7 +48,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The number of records.
     pub fn count(&self) -> usize {
         self.seen.len()
     }
@@ -107,18 +107,15 @@ pub struct Numbered {
     /// The number of successful writes, and of those refused because the event was not attached.
     taken: AtomicU64,
     refused: AtomicU64,
-    done: AtomicBool,
 }
 
 impl Numbered {
-    /// Registers the event.
     pub fn new(name: &str, writers: usize) -> Numbered {
         Numbered {
             event: Event::new(&format!("{name} {FIELDS}")),
             next: (0..writers).map(|_| AtomicU32::new(0)).collect(),
             taken: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            done: AtomicBool::new(false),
         }
     }
 
@@ -155,9 +152,8 @@ impl Numbered {
             0 => self.event.write(&payload),
             _ => {
                 let index = self.event.index.to_ne_bytes();
-                self.event
-                    .data
-                    .writev(&[&index, &payload[..9], &payload[9..]])
+                let parts = [&index, &payload[..9], &payload[9..]];
+                self.event.data.writev(&parts)
             }
         };
         match written {
@@ -179,7 +175,6 @@ impl Numbered {
         self.next[writer].load(Ordering::Relaxed)
     }
 
-    /// The number of records that have been taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -197,12 +192,12 @@ impl Numbered {
 
     /// Runs `run` while all writers write, each in a thread.
     pub fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
-        self.done.store(false, Ordering::Relaxed);
+        let done = &AtomicBool::new(false);
         thread::scope(|scope| {
-            let _stop = SetOnDrop(&self.done);
+            let _stop = SetOnDrop(done);
             for writer in 0..self.next.len() {
                 scope.spawn(move || {
-                    while !self.done.load(Ordering::Relaxed) {
+                    while !done.load(Ordering::Relaxed) {
                         self.write(writer);
                     }
                 });
@@ -211,13 +206,11 @@ impl Numbered {
         })
     }
 
-    /// Waits until `more` more records have been taken.
     #[track_caller]
     pub fn wait_taken(&self, more: u64) {
         wait_more("records to be taken", &self.taken, more);
     }
 
-    /// Waits until `more` more records have been refused.
     #[track_caller]
     pub fn wait_refused(&self, more: u64) {
         wait_more("records to be refused", &self.refused, more);

@@ -3,9 +3,11 @@
 //! System calls that std lacks, one safe function each.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::poll;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,6 +22,11 @@ pub fn check(ret: libc::c_long) -> Result<libc::c_long> {
     }
 }
 
+/// The same for a call that returns a number of bytes.
+pub fn count(ret: isize) -> Result<usize> {
+    usize::try_from(ret).map_err(|_| Errno::last())
+}
+
 /// Forks. `Ok(0)` is returned in the child, which has this thread only. Other threads of the
 /// process must hold no lock, as the child would find it locked for ever.
 pub fn fork() -> Result<i32> {
@@ -31,6 +38,12 @@ pub fn fork() -> Result<i32> {
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
     unsafe { libc::_exit(code) }
+}
+
+/// Calls `run`, and ends the process: with an error if `run` panics.
+pub fn exit_after(run: impl FnOnce()) -> ! {
+    let result = catch_unwind(AssertUnwindSafe(run));
+    exit_now(if result.is_ok() { 0 } else { 1 })
 }
 
 /// Sends a signal to a process, or to a process group if `pid` is negative.
@@ -48,7 +61,6 @@ pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
     Ok((pid as i32, status))
 }
 
-/// A descriptor of a process.
 pub fn process(pid: i32) -> Result<OwnedFd> {
     // SAFETY: Takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
@@ -58,15 +70,7 @@ pub fn process(pid: i32) -> Result<OwnedFd> {
 
 /// Waits until the child `pid` has ended, without reaping it. Returns false on a timeout.
 pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
-    let fd = process(pid)?;
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: `poll` is one pollfd, ours for the call.
-    let ready = check(unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) }.into())?;
-    Ok(ready > 0)
+    Ok(is_readable(&process(pid)?, limit))
 }
 
 /// Releases the memory of a process that is being killed, ahead of its own exit.
@@ -76,7 +80,6 @@ pub fn release_memory(pid: i32) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_process_mrelease, fd.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Makes this process the leader of a process group of its own.
 pub fn own_group() {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::setpgid(0, 0) };
@@ -94,26 +97,23 @@ pub const UNPRIVILEGED: u32 = 65534;
 /// Gives up all privileges of this process, for good: user, groups and capabilities.
 pub fn become_unprivileged() {
     // SAFETY: No groups are read from where none are.
-    check(unsafe { libc::setgroups(0, std::ptr::null()) }.into()).expect("setgroups");
+    check(unsafe { libc::setgroups(0, ptr::null()) }.into()).expect("setgroups");
+    let id = UNPRIVILEGED;
     // SAFETY: Takes numbers only.
-    check(unsafe { libc::setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) }.into())
-        .expect("setresgid");
+    check(unsafe { libc::setresgid(id, id, id) }.into()).expect("setresgid");
     // SAFETY: Takes numbers only.
-    check(unsafe { libc::setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) }.into())
-        .expect("setresuid");
+    check(unsafe { libc::setresuid(id, id, id) }.into()).expect("setresuid");
 }
 
 /// Capabilities for [`keep_capabilities`].
 pub const CAP_SYS_ADMIN: u64 = 1 << 21;
 pub const CAP_PERFMON: u64 = 1 << 38;
 
-/// The real and the effective user of this process.
 pub fn users() -> (u32, u32) {
     // SAFETY: Touch no memory.
     unsafe { (libc::getuid(), libc::geteuid()) }
 }
 
-/// Sets the limit on open files of this process and its children.
 pub fn allow_open_files(most: u64) {
     let limit = libc::rlimit {
         rlim_cur: most,
@@ -144,15 +144,8 @@ pub fn pipe() -> Result<(File, File)> {
     Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
 }
 
-/// Returns whether the file becomes readable within `limit`.
-pub fn is_readable(file: &File, limit: Duration) -> bool {
-    let mut poll = libc::pollfd {
-        fd: file.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: `poll` is one pollfd, ours for the call.
-    unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) > 0 }
+pub fn is_readable(file: &impl AsRawFd, limit: Duration) -> bool {
+    poll::poll_for(file, poll::IN, limit) != 0
 }
 
 /// Makes reads and writes of a file fail with EAGAIN instead of waiting.
@@ -219,7 +212,6 @@ pub fn allow_tags() {
     assert_eq!(ret, 0, "tagged addresses: {:?}", Errno::last());
 }
 
-/// Keeps a file open across execve.
 pub fn keep_at_exec(file: &File) {
     // SAFETY: F_SETFD takes a number.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
@@ -234,25 +226,20 @@ pub fn forget_children() {
 /// `write` from an address that may be bad on purpose.
 pub fn write_from(file: &File, address: u64, length: usize) -> Result<usize> {
     // SAFETY: The kernel only reads there, and checks the address.
-    let ret = unsafe { libc::write(file.as_raw_fd(), address as *const _, length) };
-    check(ret as _).map(|ret| ret as usize)
+    count(unsafe { libc::write(file.as_raw_fd(), address as *const _, length) })
 }
 
 /// `writev` from addresses that may be bad on purpose.
 pub fn writev_from(file: &File, parts: &[(u64, usize)]) -> Result<usize> {
-    let parts: Vec<libc::iovec> = parts
-        .iter()
-        .map(|&(address, length)| libc::iovec {
-            iov_base: address as *mut _,
-            iov_len: length,
-        })
-        .collect();
+    let parts = parts.iter().map(|&(address, length)| libc::iovec {
+        iov_base: address as *mut _,
+        iov_len: length,
+    });
+    let parts: Vec<libc::iovec> = parts.collect();
     // SAFETY: `parts` lives through the call; the kernel only reads where it points, and checks.
-    let ret = unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
-    check(ret as _).map(|ret| ret as usize)
+    count(unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) })
 }
 
-/// Runs the calling thread on one CPU only.
 pub fn run_on(cpu: usize) {
     // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -279,7 +266,6 @@ pub fn is_of_6_12() -> Option<String> {
     (kernel_version() == (6, 12)).then(|| "this kernel is 6.12".into())
 }
 
-/// The CPUs this process may run on.
 pub fn cpus() -> Vec<usize> {
     // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -301,7 +287,6 @@ pub fn first_and_last_cpu() -> (usize, usize) {
     (first, last)
 }
 
-/// Makes a file in memory with `length` bytes of zeros.
 pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
     let fd = check(unsafe { libc::memfd_create(c"selftests".as_ptr(), libc::MFD_CLOEXEC) }.into())
@@ -320,10 +305,10 @@ pub fn start_writeback(file: &File) {
     check(ret.into()).expect("sync_file_range");
 }
 
-/// Gives the kernel advice about all pages of a file: POSIX_FADV_DONTNEED...
-pub fn advise_file(file: &File, advice: i32) -> Result<()> {
+/// Drops the clean, unmapped pages of a file from the page cache.
+pub fn forget_pages(file: &File) -> Result<()> {
     // SAFETY: Takes numbers only.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
         error => Err(Errno(error)),
     }
@@ -350,64 +335,33 @@ pub fn wake_all(word: &AtomicU32) {
 
 /// Loads a module from a file, with parameters as insmod takes them.
 pub fn load_module(file: &File, parameters: &CStr) -> Result<()> {
+    let (fd, parameters) = (file.as_raw_fd(), parameters.as_ptr());
     // SAFETY: `parameters` is a C string that lives through the call.
-    let ret = unsafe {
-        libc::syscall(
-            libc::SYS_finit_module,
-            file.as_raw_fd(),
-            parameters.as_ptr(),
-            0,
-        )
-    };
-    check(ret).map(drop)
+    check(unsafe { libc::syscall(libc::SYS_finit_module, fd, parameters, 0) }).map(drop)
 }
 
-/// Unloads a module, without waiting for its users.
 pub fn unload_module(name: &CStr) -> Result<()> {
     // SAFETY: `name` is a C string that lives through the call.
     let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
     check(ret).map(drop)
 }
 
-const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
-const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
-
-/// `perf_event_open` with the attributes as bytes, and a group leader or none.
+/// `perf_event_open` with the attributes as bytes. With `PERF_FLAG_PID_CGROUP`, `pid` is the
+/// descriptor of a control group.
 pub fn perf_event_open(
     attributes: &[u8],
     pid: i32,
     cpu: i32,
-    leader: Option<&File>,
+    leader: RawFd,
+    flags: u64,
 ) -> Result<File> {
-    let leader = leader.map_or(-1, |leader| leader.as_raw_fd());
-    open_perf(attributes, pid, cpu, leader, 0)
-}
-
-/// The same for the tasks in a control group, by its directory.
-pub fn perf_event_open_in_cgroup(attributes: &[u8], cgroup: &File, cpu: i32) -> Result<File> {
-    open_perf(
-        attributes,
-        cgroup.as_raw_fd(),
-        cpu,
-        -1,
-        PERF_FLAG_PID_CGROUP,
-    )
-}
-
-fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -> Result<File> {
+    const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
     assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
+    let (at, flags) = (attributes.as_ptr(), PERF_FLAG_FD_CLOEXEC | flags);
     // SAFETY: The kernel reads as many bytes as the size field of the attributes, which is their
     // length.
-    let fd = check(unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attributes.as_ptr(),
-            pid,
-            cpu,
-            leader,
-            PERF_FLAG_FD_CLOEXEC | flags,
-        )
-    })?;
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, at, pid, cpu, leader, flags) };
+    let fd = check(fd)?;
     // SAFETY: The descriptor is new, and this is its only owner.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
@@ -417,7 +371,6 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Gives this process a private mount namespace.
 pub fn own_mounts() {
     unshare(libc::CLONE_NEWNS);
     mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE);
@@ -431,39 +384,31 @@ pub fn unshare(flags: i32) {
 
 /// Mounts `from` on `to`, without a file system type or data.
 pub fn mount(from: &CStr, to: &CStr, flags: u64) {
-    let null = std::ptr::null();
+    let null = ptr::null();
     // SAFETY: All strings are C strings that live through the call.
     let ret = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), null, flags, null.cast()) };
     check(ret.into()).expect("mount");
 }
 
-/// Detaches the topmost mount at a place.
 pub fn unmount(place: &CStr) -> Result<()> {
     // SAFETY: `place` is a C string that lives through the call.
     check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
 }
 
-/// Makes a FIFO.
 pub fn named_pipe(path: &CStr) {
     // SAFETY: `path` is a C string that lives through the call.
     check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }.into()).expect("mkfifo");
 }
 
-/// Makes a signal only interrupt system calls of this process; with SA_RESTART among the `flags`,
-/// they are restarted.
-pub fn do_nothing_at(signal: i32, flags: i32) {
-    count_at(signal, flags);
-}
-
 /// The number of counted signals, with those of the parent before the fork.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// The number of signals counted by [`count_at`].
 pub fn counted() -> u32 {
     COUNTED.load(Ordering::Relaxed)
 }
 
-/// The same as [`do_nothing_at`], and [counts](counted) the signals.
+/// Makes a signal only interrupt system calls of this process, and [counts](counted) the signals;
+/// with SA_RESTART among the `flags`, the calls are restarted.
 pub fn count_at(signal: i32, flags: i32) {
     extern "C" fn count(_signal: i32) {
         COUNTED.fetch_add(1, Ordering::Relaxed);
@@ -479,19 +424,14 @@ pub fn count_at(signal: i32, flags: i32) {
 
 /// Sends SIGALRM to this process after a time below a second.
 pub fn alarm_in(time: Duration) {
+    let at = |tv_usec| libc::timeval { tv_sec: 0, tv_usec };
     let once = libc::itimerval {
-        it_interval: libc::timeval {
-            tv_sec: 0,
-            tv_usec: 0,
-        },
-        it_value: libc::timeval {
-            tv_sec: 0,
-            tv_usec: time.subsec_micros().into(),
-        },
+        it_interval: at(0),
+        it_value: at(time.subsec_micros().into()),
     };
-    const REAL: libc::c_int = 0;
-    let none = std::ptr::null_mut::<libc::itimerval>();
+    let old = ptr::null::<u8>();
     // SAFETY: The kernel reads the value, and writes none.
-    let ret = unsafe { libc::syscall(libc::SYS_setitimer, REAL, &raw const once, none) };
+    let ret =
+        unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const once, old) };
     check(ret).expect("setitimer");
 }

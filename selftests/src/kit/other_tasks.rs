@@ -8,7 +8,7 @@
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, serving, tell, toggle};
+use crate::kit::fork_tree::{end, serving, tell, toggle, toggle_of};
 use crate::kit::latency::Latencies;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -17,7 +17,6 @@ use crate::kit::{dynamic, machine, os};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -47,18 +46,15 @@ impl Ops {
         let start = Instant::now();
         let pid = os::fork().expect("fork");
         if pid == 0 {
-            let result = catch_unwind(AssertUnwindSafe(run));
-            os::exit_now(if result.is_ok() { 0 } else { 1 });
+            os::exit_after(run);
         }
         if !os::wait_for_end(pid, limit()).expect("wait for another task") {
             self.late.push(op.into());
             let _ = os::kill(pid, libc::SIGKILL);
             return;
         }
-        self.times
-            .entry(op.into())
-            .or_default()
-            .add(start.elapsed());
+        let times = self.times.entry(op.into()).or_default();
+        times.add(start.elapsed());
         let (_, status) = os::wait(pid, 0).expect("wait for another task");
         if status != 0 {
             self.late.push(format!("{op} (status {status})"));
@@ -78,11 +74,7 @@ impl Ops {
         let most = Duration::from_millis(MAX_OP_MS * MAX_OF_A_KIND) * machine::slowness();
         let most = most.min(limit() / 2);
         for (op, times) in &self.times {
-            let median = times.median();
-            assert!(
-                median <= most,
-                "{op}: took {median:?}, and was to take {most:?}"
-            );
+            times.judge_median(op, most);
         }
     }
 
@@ -105,11 +97,10 @@ pub struct OtherTasks {
     parent: Child,
     /// A process with another event only.
     other: Vec<Child>,
-    /// Processes with one event each, which end. None after the first round.
-    leaving: Option<[Child; 3]>,
-    /// The same after their end, in the same order: reaped with the others, as one may hang in its
-    /// end.
-    left: Option<[Child; 3]>,
+    /// Processes with one event each, which end in the first round. They are reaped with the
+    /// others, as one may hang in its end.
+    leaving: [Child; 3],
+    have_left: bool,
     pub ops: Ops,
 }
 
@@ -118,7 +109,7 @@ const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
 
 /// Forks a process that registers an event, and then ends as ordered.
 fn leaving(how: &str) -> Child {
-    let mut child = child::fork(|line| {
+    child::fork_until(Word::Registered, |line| {
         let _event = Event::new(&format!("st_by_{how} u32 a"));
         line.say(Word::Registered);
         match line.listen() {
@@ -126,9 +117,7 @@ fn leaving(how: &str) -> Child {
             Word::Exec => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
             word => panic!("told to {word:?}"),
         }
-    });
-    child.line.hear(Word::Registered);
-    child
+    })
 }
 
 impl OtherTasks {
@@ -142,8 +131,8 @@ impl OtherTasks {
             children: vec![serving(event), serving(event)],
             parent: serving(event),
             other: vec![serving(OTHER)],
-            leaving: Some(LEAVING.map(leaving)),
-            left: None,
+            leaving: LEAVING.map(leaving),
+            have_left: false,
             ops: Ops::default(),
         }
     }
@@ -155,8 +144,8 @@ impl OtherTasks {
             children,
             parent,
             other,
-            leaving,
-            left,
+            leaving: [exiting, executing, killed],
+            have_left,
             ops,
         } = self;
         let (event, parent) = (event.as_str(), std::slice::from_mut(parent));
@@ -179,10 +168,7 @@ impl OtherTasks {
             });
             ops.has(&format!("dropped pages get their bits of {event}"), || {
                 tell(children, Word::Drop);
-                top.enable(event);
-                tell(children, Word::Set);
-                top.disable(event);
-                tell(children, Word::Clear);
+                toggle_of(event, children);
             });
             ops.has(&format!("{event} is unregistered and registered"), || {
                 tell(children, Word::Unregister);
@@ -209,7 +195,7 @@ impl OtherTasks {
             toggle(&Event::new(&format!("{event} u32 a")), &mut []);
         });
 
-        if let Some([mut exiting, mut executing, killed]) = leaving.take() {
+        if !std::mem::replace(have_left, true) {
             ops.has("a registered process exits", || {
                 exiting.line.say(Word::Exit);
                 wait_gone("st_by_exit");
@@ -222,7 +208,6 @@ impl OtherTasks {
                 os::kill(killed.pid, libc::SIGKILL).expect("kill");
                 wait_gone("st_by_killed");
             });
-            *left = Some([exiting, executing, killed]);
         }
 
         ops.has("events are made and deleted", || {
@@ -245,12 +230,7 @@ impl OtherTasks {
         ops.has("a registered process is forked", || {
             tell(parent, Word::Fork)
         });
-        ops.has("its child's bits follow", || {
-            top.enable(event);
-            tell(parent, Word::Set);
-            top.disable(event);
-            tell(parent, Word::Clear);
-        });
+        ops.has("its child's bits follow", || toggle_of(event, parent));
     }
 
     /// Prints the times, and ends all processes. No process may be waiting for its memory any more.
@@ -259,7 +239,8 @@ impl OtherTasks {
         self.ops.judge_times();
         let children = self.children.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
-        if let Some([exited, executing, killed]) = self.left {
+        if self.have_left {
+            let [exited, executing, killed] = self.leaving;
             exited.join();
             // Still runs, as another program.
             executing.kill();

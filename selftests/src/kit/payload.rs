@@ -14,7 +14,6 @@ pub fn bytes(length: usize) -> Vec<u8> {
 /// The size of the common fields, which the offset of `__data_loc` includes.
 const COMMON_FIELDS: usize = 8;
 
-/// The value of one field.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     /// The field itself.
@@ -40,14 +39,11 @@ pub fn payload(values: &[Value]) -> Vec<u8> {
         let field_end = fields.len() + size(value);
         match value {
             Fixed(bytes) => fields.extend(*bytes),
-            Data(bytes) => {
-                fields.extend(location((COMMON_FIELDS + at) as u32, bytes.len() as u32));
-                data.extend(*bytes);
-            }
-            Rel(bytes) => {
-                fields.extend(location((at - field_end) as u32, bytes.len() as u32));
-                data.extend(*bytes);
-            }
+            Data(bytes) => fields.extend(location((COMMON_FIELDS + at) as u32, bytes.len() as u32)),
+            Rel(bytes) => fields.extend(location((at - field_end) as u32, bytes.len() as u32)),
+        }
+        if let Data(bytes) | Rel(bytes) = value {
+            data.extend(*bytes);
         }
     }
     [fields, data].concat()

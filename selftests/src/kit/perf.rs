@@ -11,6 +11,7 @@ use crate::kit::os;
 use crate::kit::ring::Record;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 pub const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -57,7 +58,7 @@ const SAMPLE_WORDS_BEHIND: u64 = SAMPLE_WEIGHT
     | SAMPLE_CODE_PAGE_SIZE;
 /// Flags of the attributes.
 pub const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub const EXCLUDE_KERNEL: u64 = 1 << 5;
 pub const WRITE_BACKWARD: u64 = 1 << 27;
 pub const REMOVE_ON_EXEC: u64 = 1 << 36;
 pub const SIGTRAP: u64 = 1 << 37;
@@ -77,17 +78,17 @@ const ATTRIBUTES_SIZE: usize = 128;
 /// The content of the samples of an event. 0 is none, or the kernel's default.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Bits `SAMPLE_...`; [`SAMPLE_RAW`], the record, is always added.
+    /// Bits `SAMPLE_...` but [`SAMPLE_RAW`].
     pub kind: u64,
+    /// The record, [`SAMPLE_RAW`].
+    pub has_record: bool,
     pub max_stack: u16,
     pub regs_user: u64,
     pub regs_intr: u64,
     pub stack_user: u32,
     /// For [`SAMPLE_READ`]: the counts of the whole group.
     pub reads_group: bool,
-    /// `exclude_kernel`, which excludes records.
-    pub user_only: bool,
-    /// Bits such as [`INHERIT`].
+    /// Bits such as [`INHERIT`], and [`EXCLUDE_KERNEL`], which excludes records.
     pub flags: u64,
     /// `sig_data`, for [`SIGTRAP`].
     pub signal_data: u64,
@@ -101,23 +102,26 @@ pub const DEFAULT_MAX_STACK: u16 = 127;
 pub const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
 
 impl Sample {
-    /// The record only.
     pub const PLAIN: Sample = Sample {
         kind: 0,
+        has_record: true,
         max_stack: 0,
         regs_user: 0,
         regs_intr: 0,
         stack_user: 0,
         reads_group: false,
-        user_only: false,
         flags: 0,
         signal_data: 0,
+    };
+
+    pub const EMPTY: Sample = Sample {
+        has_record: false,
+        ..Sample::PLAIN
     };
 
     /// The record and a call chain of the default length.
     pub const CHAINS: Sample = Sample::of(SAMPLE_CALLCHAIN);
 
-    /// The record and these contents.
     pub const fn of(kind: u64) -> Sample {
         Sample {
             kind,
@@ -126,7 +130,13 @@ impl Sample {
     }
 
     /// `struct perf_event_attr`.
-    fn attributes(&self, kind: u32, id: u64, sample_type: u64) -> [u8; ATTRIBUTES_SIZE] {
+    fn attributes(&self, (kind, id): (u32, u64)) -> [u8; ATTRIBUTES_SIZE] {
+        let record = if self.has_record { SAMPLE_RAW } else { 0 };
+        let format = if self.reads_group {
+            PERF_FORMAT_GROUP
+        } else {
+            0
+        };
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {
             attributes[at..at + bytes.len()].copy_from_slice(bytes);
@@ -136,13 +146,9 @@ impl Sample {
         put(8, &id.to_ne_bytes());
         // A sample for each record.
         put(16, &1u64.to_ne_bytes());
-        put(24, &sample_type.to_ne_bytes());
-        put(
-            32,
-            &[0, PERF_FORMAT_GROUP][usize::from(self.reads_group)].to_ne_bytes(),
-        );
-        let user_only = [0, EXCLUDE_KERNEL][usize::from(self.user_only)];
-        put(40, &(self.flags | user_only).to_ne_bytes());
+        put(24, &(self.kind | record).to_ne_bytes());
+        put(32, &format.to_ne_bytes());
+        put(40, &self.flags.to_ne_bytes());
         put(80, &self.regs_user.to_ne_bytes());
         put(88, &self.stack_user.to_ne_bytes());
         put(96, &self.regs_intr.to_ne_bytes());
@@ -204,8 +210,7 @@ pub const ANY_CPU: i32 = -1;
 pub struct Perf {
     file: File,
     ring: Option<Mapping>,
-    kind: u64,
-    reads_group: bool,
+    sample: Sample,
     /// The number of samples for which the ring had no room.
     pub lost: u64,
 }
@@ -218,22 +223,12 @@ impl Perf {
 
     /// The same with other samples.
     pub fn open_with(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        Perf::of_tracepoint(id, (pid, cpu), sample, SAMPLE_RAW, None)
-    }
-
-    /// The same with empty samples.
-    pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::of_tracepoint(id, (pid, cpu), Sample::PLAIN, 0, None)
-    }
-
-    /// The same with samples without the record.
-    pub fn open_without_records(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        Perf::of_tracepoint(id, (pid, cpu), sample, 0, None)
+        Perf::of_event((PERF_TYPE_TRACEPOINT, id), pid, cpu, sample, None)
     }
 
     /// A dummy event as a sibling in the group of another perf event.
     pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::open_attributes(DUMMY, (pid, cpu), Sample::PLAIN, 0, Some(leader))
+        Perf::of_event(DUMMY, pid, cpu, Sample::EMPTY, Some(leader))
     }
 
     /// A sibling attached to the event with this id.
@@ -244,12 +239,13 @@ impl Perf {
         cpu: i32,
         sample: Sample,
     ) -> Result<Perf> {
-        Perf::of_tracepoint(id, (pid, cpu), sample, SAMPLE_RAW, Some(leader))
+        let event = (PERF_TYPE_TRACEPOINT, id);
+        Perf::of_event(event, pid, cpu, sample, Some(leader))
     }
 
     /// A dummy event of this process.
     pub fn of_nothing() -> Perf {
-        let dummy = Perf::open_attributes(DUMMY, (SELF, ANY_CPU), Sample::PLAIN, SAMPLE_RAW, None);
+        let dummy = Perf::of_event(DUMMY, SELF, ANY_CPU, Sample::PLAIN, None);
         dummy.expect("perf_event_open")
     }
 
@@ -258,35 +254,24 @@ impl Perf {
         page.cover(&self.file, protection);
     }
 
-    fn of_tracepoint(
-        id: u64,
-        whose: (i32, i32),
+    fn of_event(
+        event: (u32, u64),
+        pid: i32,
+        cpu: i32,
         sample: Sample,
-        raw: u64,
         leader: Option<&File>,
     ) -> Result<Perf> {
-        let what = (PERF_TYPE_TRACEPOINT, id);
-        Perf::open_attributes(what, whose, sample, sample.kind | raw, leader)
+        let leader = leader.map_or(-1, |leader| leader.as_raw_fd());
+        let attributes = sample.attributes(event);
+        let file = os::perf_event_open(&attributes, pid, cpu, leader, 0)?;
+        Ok(Perf::of(file, sample))
     }
 
-    fn open_attributes(
-        (kind, id): (u32, u64),
-        (pid, cpu): (i32, i32),
-        sample: Sample,
-        sample_type: u64,
-        leader: Option<&File>,
-    ) -> Result<Perf> {
-        let attributes = sample.attributes(kind, id, sample_type);
-        let file = os::perf_event_open(&attributes, pid, cpu, leader)?;
-        Ok(Perf::of(file, sample, sample_type))
-    }
-
-    fn of(file: File, sample: Sample, sample_type: u64) -> Perf {
+    fn of(file: File, sample: Sample) -> Perf {
         Perf {
             file,
             ring: None,
-            kind: sample_type,
-            reads_group: sample.reads_group,
+            sample,
             lost: 0,
         }
     }
@@ -325,12 +310,13 @@ impl Perf {
 
     /// Attaches to an event of the tasks in a control group, with one ring for each CPU.
     pub fn sample_in_cgroup(id: u64, cgroup: &Cgroup, pages: usize) -> Vec<Perf> {
-        let (sample, sample_type) = (Sample::PLAIN, SAMPLE_RAW);
-        let attributes = sample.attributes(PERF_TYPE_TRACEPOINT, id, sample_type);
-        let directory = cgroup.open();
+        const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
+        let attributes = Sample::PLAIN.attributes((PERF_TYPE_TRACEPOINT, id));
+        let (directory, flags) = (cgroup.open(), PERF_FLAG_PID_CGROUP);
         let of_cpu = |cpu| {
-            let file = os::perf_event_open_in_cgroup(&attributes, &directory, cpu as i32);
-            let perf = Perf::of(file.expect("perf_event_open"), sample, sample_type);
+            let directory = directory.as_raw_fd();
+            let file = os::perf_event_open(&attributes, directory, cpu as i32, -1, flags);
+            let perf = Perf::of(file.expect("perf_event_open"), Sample::PLAIN);
             perf.with_ring(pages, READ_WRITE)
         };
         os::cpus().into_iter().map(of_cpu).collect()
@@ -338,9 +324,8 @@ impl Perf {
 
     /// Attaches to an event of all processes, with one ring for each CPU.
     pub fn sample_everywhere(id: u64, pages: usize) -> Vec<Perf> {
-        let cpus = os::cpus().into_iter();
-        cpus.map(|cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages))
-            .collect()
+        let of_cpu = |cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages);
+        os::cpus().into_iter().map(of_cpu).collect()
     }
 
     /// Attaches a program, which stays as long as this perf event.
@@ -352,33 +337,27 @@ impl Perf {
         &self.file
     }
 
-    /// The count of the event.
     pub fn count(&self) -> u64 {
         // The counts of a group start with their number, then its leader's count.
         let mut bytes = [0; 4096];
         let length = (&self.file).read(&mut bytes).expect("read a perf counter");
-        let at = if self.reads_group { 8 } else { 0 };
+        let at = if self.sample.reads_group { 8 } else { 0 };
         assert!(length >= at + 8, "{length} bytes of a perf counter");
         u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
     }
 
     /// Takes the raw data of all samples out of the ring.
     pub fn take(&mut self) -> Vec<Record> {
-        let samples = self.take_samples();
-        samples
-            .iter()
-            .map(|sample| self.record_of(sample))
-            .collect()
+        let samples = self.take_samples().into_iter();
+        samples.map(|sample| self.record_of(&sample)).collect()
     }
 
-    /// The raw data of a sample.
     fn record_of(&self, sample: &[u8]) -> Record {
         let raw = &sample[self.raw_at(sample)..];
         let size = u32::from_ne_bytes(raw[..4].try_into().unwrap()) as usize;
         Record::new(&raw[4..4 + size])
     }
 
-    /// `data_head`.
     pub fn head(&self) -> u64 {
         let ring = self.ring.as_ref().expect("a ring");
         ring.long(DATA_HEAD).load(Ordering::Acquire)
@@ -412,12 +391,10 @@ impl Perf {
         while !rest.is_empty() {
             let (kind, length) = header(rest);
             assert_eq!(kind, PERF_RECORD_SAMPLE, "what is in a ring");
-            assert_length(length);
             // The end of the oldest sample may be overwritten.
-            if length > rest.len() {
+            let Some((sample, next)) = rest.split_at_checked(length) else {
                 break;
-            }
-            let (sample, next) = rest.split_at(length);
+            };
             records.push(self.record_of(sample));
             rest = next;
         }
@@ -436,10 +413,7 @@ impl Perf {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let (kind, length) = header(rest);
-            assert_length(length);
-            let left = rest.len();
-            assert!(length <= left, "a length of {length} where {left} are left");
-            let (record, next) = rest.split_at(length);
+            let (record, next) = rest.split_at_checked(length).expect("a whole entry");
             match kind {
                 PERF_RECORD_SAMPLE => records.push(record.to_vec()),
                 PERF_RECORD_LOST => {
@@ -456,13 +430,14 @@ impl Perf {
     /// The offset of the record in a sample.
     fn raw_at(&self, sample: &[u8]) -> usize {
         let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
-        let mut at = 8 + 8 * (self.kind & SAMPLE_WORDS).count_ones() as usize;
-        if self.kind & SAMPLE_READ != 0 {
-            let others = if self.reads_group { word(at) } else { 0 };
+        let kind = self.sample.kind;
+        let mut at = 8 + 8 * (kind & SAMPLE_WORDS).count_ones() as usize;
+        if kind & SAMPLE_READ != 0 {
+            let others = if self.sample.reads_group { word(at) } else { 0 };
             assert!(others < 0x1000, "{others} events in a group");
             at += 8 + 8 * others as usize;
         }
-        if self.kind & SAMPLE_CALLCHAIN != 0 {
+        if kind & SAMPLE_CALLCHAIN != 0 {
             let entries = word(at);
             assert!(entries < 0x1000, "{entries} entries of a call chain");
             at += 8 + 8 * entries as usize;
@@ -473,27 +448,19 @@ impl Perf {
     /// Takes the samples' payloads, each of `length` bytes.
     #[track_caller]
     pub fn take_payloads(&mut self, length: usize) -> Vec<Vec<u8>> {
-        self.take()
-            .iter()
-            .map(|record| record.payload(length))
-            .collect()
+        let records = self.take().into_iter();
+        records.map(|record| record.payload(length)).collect()
     }
 }
 
 /// Type and size from the header of an entry in the ring.
+#[track_caller]
 fn header(bytes: &[u8]) -> (u32, usize) {
     let kind = u32::from_ne_bytes(bytes[..4].try_into().unwrap());
     let length = u16::from_ne_bytes(bytes[6..8].try_into().unwrap());
+    let is_valid = length >= 8 && length % 8 == 0;
+    assert!(is_valid, "a length of {length} in a ring");
     (kind, length.into())
-}
-
-/// Checks that the size of an entry is valid.
-#[track_caller]
-fn assert_length(length: usize) {
-    assert!(
-        length >= 8 && length % 8 == 0,
-        "a length of {length} in a ring"
-    );
 }
 
 /// Checks that a payload was recorded, and nothing else, and no sample lost. A wrong size in the

@@ -2,7 +2,8 @@
 
 //! Waiting for files: `poll()`, `select()`, epoll.
 
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::Result;
+use crate::kit::os::check;
 use crate::kit::wait;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,13 +22,6 @@ pub const EDGE: u32 = 1 << 31;
 /// `EPOLLONESHOT`: disabled by the first report, until modified.
 pub const ONCE: u32 = 1 << 30;
 
-fn check(ret: libc::c_int) -> Result<libc::c_int> {
-    match ret {
-        -1 => Err(Errno::last()),
-        _ => Ok(ret),
-    }
-}
-
 fn milliseconds(limit: Duration) -> i32 {
     i32::try_from(limit.as_millis()).expect("a limit")
 }
@@ -40,7 +34,7 @@ pub fn poll_for(file: &impl AsRawFd, events: u32, limit: Duration) -> u32 {
         revents: 0,
     };
     // SAFETY: `poll` is one pollfd, ours for the call.
-    check(unsafe { libc::poll(&mut poll, 1, milliseconds(limit)) }).expect("poll");
+    check(unsafe { libc::poll(&mut poll, 1, milliseconds(limit)) }.into()).expect("poll");
     u32::from(poll.revents as u16)
 }
 
@@ -73,7 +67,7 @@ pub fn select(file: &impl AsRawFd, asked: [bool; 3], limit: Duration) -> [bool; 
     };
     let [read, write, except] = &mut sets;
     // SAFETY: The sets and the time live through the call.
-    check(unsafe { libc::select(fd + 1, read, write, except, &mut limit) }).expect("select");
+    check(unsafe { libc::select(fd + 1, read, write, except, &mut limit) }.into()).expect("select");
     sets.map(|set| {
         // SAFETY: As above.
         unsafe { libc::FD_ISSET(in_a_set(fd), &set) }
@@ -85,14 +79,14 @@ fn in_a_set(fd: RawFd) -> RawFd {
     fd
 }
 
-/// An epoll set.
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
     pub fn new() -> Epoll {
         // SAFETY: Takes a number. The descriptor is new, and this is its only owner.
         Epoll(unsafe {
-            OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC)).expect("epoll"))
+            let fd = check(libc::epoll_create1(libc::EPOLL_CLOEXEC).into());
+            OwnedFd::from_raw_fd(fd.expect("epoll") as RawFd)
         })
     }
 
@@ -111,7 +105,8 @@ impl Epoll {
             u64: fd as u64,
         };
         // SAFETY: `event` lives through the call.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) }).map(drop)
+        check(unsafe { libc::epoll_ctl(self.as_raw_fd(), operation, fd, &mut event) }.into())
+            .map(drop)
     }
 
     pub fn try_add(&self, file: &impl AsRawFd, events: u32) -> Result<()> {
@@ -140,14 +135,14 @@ impl Epoll {
     pub fn wait(&self, limit: Duration) -> Vec<(RawFd, u32)> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         // SAFETY: There is room for so many events.
-        let count = check(unsafe {
+        let count = unsafe {
             let (events, most) = (events.as_mut_ptr(), events.len() as i32);
-            libc::epoll_wait(self.0.as_raw_fd(), events, most, milliseconds(limit))
-        });
-        let events = events.into_iter().take(count.expect("epoll_wait") as usize);
-        events
-            .map(|event| (event.u64 as RawFd, event.events))
-            .collect()
+            libc::epoll_wait(self.as_raw_fd(), events, most, milliseconds(limit))
+        };
+        let count = check(count.into()).expect("epoll_wait");
+        let reported = events[..count as usize].iter();
+        let reported = reported.map(|event| (event.u64 as RawFd, event.events));
+        reported.collect()
     }
 
     /// Returns whether the file is reported as changed, without waiting. Panics if another file is
@@ -171,15 +166,9 @@ impl AsRawFd for Epoll {
     }
 }
 
-/// A second descriptor of an open file.
-pub fn duplicate(file: &impl AsRawFd) -> OwnedFd {
-    // SAFETY: Takes a number. The descriptor is new, and this is its only owner.
-    unsafe { OwnedFd::from_raw_fd(check(libc::dup(file.as_raw_fd())).expect("dup")) }
-}
-
 /// Closes a descriptor that another thread may use.
 pub fn close_used(fd: RawFd) {
     // SAFETY: Touches no memory; the owner of the descriptor is forgotten, or prepared for an
     // error.
-    check(unsafe { libc::close(fd) }).expect("close");
+    check(unsafe { libc::close(fd) }.into()).expect("close");
 }

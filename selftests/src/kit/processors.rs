@@ -4,7 +4,7 @@
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use std::ffi::c_void;
+use crate::kit::os;
 use std::fs;
 use std::path::Path;
 
@@ -47,45 +47,30 @@ impl Drop for Second {
     }
 }
 
-/// The number of nodes.
+fn is_there(path: String) -> bool {
+    Path::new("/sys/devices/system/node").join(path).exists()
+}
+
 pub fn nodes() -> usize {
-    let is_node = |number: &usize| {
-        let dir = format!("/sys/devices/system/node/node{number}");
-        Path::new(&dir).exists()
-    };
-    (0..1024).take_while(is_node).count()
+    let nodes = (0..1024).take_while(|node| is_there(format!("node{node}")));
+    nodes.count()
 }
 
 pub fn of_node(node: usize) -> Vec<usize> {
-    let is_there = |cpu: &usize| {
-        let link = format!("/sys/devices/system/node/node{node}/cpu{cpu}");
-        Path::new(&link).exists()
-    };
-    (0..1024).filter(is_there).collect()
+    let processors = (0..1024).filter(|cpu| is_there(format!("node{node}/cpu{cpu}")));
+    processors.collect()
 }
 
 /// `move_pages()` with the first page of a mapping.
 fn move_first_page(page: &Mapping, pid: i32, node: Option<&i32>) -> Result<i32> {
-    let pages = [page.address() as *const c_void];
-    let mut status = [i32::MIN];
+    let (address, mut node_or_error) = (page.address(), i32::MIN);
+    let (pages, status) = (&raw const address, &raw mut node_or_error);
     let node = node.map_or(std::ptr::null(), std::ptr::from_ref);
     const MOVE: i32 = 1 << 1;
     // SAFETY: One page, one node or none, and room for one status. The content of the page stays.
-    let ret = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            pid,
-            1,
-            pages.as_ptr(),
-            node,
-            status.as_mut_ptr(),
-            MOVE,
-        )
-    };
-    if ret < 0 {
-        return Err(Errno::last());
-    }
-    match status[0] {
+    let ret = unsafe { libc::syscall(libc::SYS_move_pages, pid, 1, pages, node, status, MOVE) };
+    os::check(ret)?;
+    match node_or_error {
         node @ 0.. => Ok(node),
         errno => Err(Errno(-errno)),
     }
@@ -108,19 +93,10 @@ pub fn bind_to_node(pages: &Mapping, node: usize) {
     const BIND: i32 = 2;
     const MOVE: i32 = 1 << 1;
     let nodes = 1u64 << node;
-    let length = pages.end() - pages.address();
+    let (at, length) = (pages.address(), pages.end() - pages.address());
+    let mask = &raw const nodes;
     // SAFETY: A mask of 64 bits; the kernel uses one bit less than `maxnode`.
-    let ret = unsafe {
-        libc::syscall(
-            libc::SYS_mbind,
-            pages.address(),
-            length,
-            BIND,
-            &raw const nodes,
-            65,
-            MOVE,
-        )
-    };
+    let ret = unsafe { libc::syscall(libc::SYS_mbind, at, length, BIND, mask, 65, MOVE) };
     assert_eq!(ret, 0, "mbind: {:?}", Errno::last());
 }
 

@@ -16,7 +16,6 @@ pub fn number(text: &str) -> Option<u64> {
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence depends on the seed.
     pub fn new(seed: u64) -> Random {
         let mut random = Random(seed);
         random.next();
@@ -61,7 +60,6 @@ impl Random {
         &list[self.below(list.len())]
     }
 
-    /// An element of a list, each with its weight.
     pub fn weighted<T: Copy>(&mut self, list: &[(usize, T)]) -> T {
         let sum = list.iter().map(|(weight, _)| weight).sum();
         let mut rest = self.below(sum);

@@ -22,7 +22,6 @@ const TIME_STAMP: u32 = 31;
 /// One record of a trace event.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The event's id.
     pub kind: u16,
     /// The thread that wrote the record.
     pub pid: i32,

@@ -12,7 +12,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Changes a setting.
     #[track_caller]
     pub fn new(path: &'static str, value: &str) -> Setting {
         let before = fs::read_to_string(path).expect(path);

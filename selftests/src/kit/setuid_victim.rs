@@ -18,7 +18,6 @@ pub const OPTION: &str = "--setuid-victim";
 /// The address of the user's bits, and of the victim's memory. No other mapping is there.
 pub const ADDRESS: u64 = 0x1234_5678_9000;
 
-/// The number of switches of the event that the victim waits for.
 const SWITCHES: u32 = 12;
 
 /// Exit status: not started by a user with the rights of root.

@@ -13,10 +13,8 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Exists where the kernel has kprobes.
 pub const PATH: &str = "/sys/kernel/tracing/kprobe_events";
 
-/// Returns the reason for skipping where the kernel has no kprobes.
 pub fn lacks_probes() -> Option<String> {
     (!Path::new(PATH).exists()).then(|| format!("there is no {PATH}"))
 }
@@ -26,7 +24,6 @@ pub fn lacks_probes() -> Option<String> {
 const TIME: Duration = Duration::from_millis(240);
 const SEVERAL: usize = 8;
 
-/// The kprobe's event in tracefs.
 const NAME: &str = "st_stalled/at";
 
 /// Counters of started and ended stalls.
@@ -38,11 +35,6 @@ const KTIME_GET_NS: i32 = 5;
 /// `r0 = (u32)r0`
 const TO_U32: Instruction = (0xbc, 0, 0, 0, 0);
 const END: [Instruction; 2] = bpf::give(0);
-
-/// Skips `count` instructions if register 0 is `value`.
-const fn skip_if(value: i32, count: i16) -> Instruction {
-    (0x15, 0, 0, count, value)
-}
 
 /// Stalls a thread whenever it calls a function, until dropped. There may be one at a time.
 pub struct StalledAt {
@@ -63,20 +55,12 @@ impl StalledAt {
     #[track_caller]
     pub fn work(function: u64) -> StalledAt {
         // Behind the common fields and the address of the work item.
-        let only = [
-            bpf::load_u32(0, 1, 16),
-            (0x16, 0, 0, END.len() as i16, function as i32),
-        ];
-        StalledAt::with(
-            bpf::TRACEPOINT,
-            "workqueue/workqueue_execute_start",
-            &only,
-            3 * SEVERAL,
-            None,
-        )
+        let skip_if_it_is = (0x16, 0, 0, END.len() as i16, function as i32);
+        let only = [bpf::load_u32(0, 1, 16), skip_if_it_is];
+        let event = "workqueue/workqueue_execute_start";
+        StalledAt::with(bpf::TRACEPOINT, event, &only, 3 * SEVERAL, None)
     }
 
-    /// Stalls for two seconds when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> StalledAt {
         StalledAt::by('r', function, thread, SEVERAL)
@@ -85,11 +69,9 @@ impl StalledAt {
     #[track_caller]
     fn by(kind: char, function: &str, thread: i32, programs: usize) -> StalledAt {
         let probe = Probe::new(kind, NAME, function);
-        let only = [
-            bpf::call(bpf::GET_CURRENT_PID_TGID),
-            TO_U32,
-            skip_if(thread, END.len() as i16),
-        ];
+        // Skips the exit if register 0 is the thread.
+        let skip_if_it_is = (0x15, 0, 0, END.len() as i16, thread);
+        let only = [bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32, skip_if_it_is];
         StalledAt::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
     }
 
@@ -122,15 +104,9 @@ impl StalledAt {
         ];
         let attach = |number: usize| {
             // The first program counts the start, and the last one the end.
-            let begins = if number == 0 {
-                counting(BEGUN)
-            } else {
-                Vec::new()
-            };
-            let ends = match number + 1 == programs {
-                true => counting(ENDED),
-                false => Vec::new(),
-            };
+            let counting_if = |is: bool, counter| if is { counting(counter) } else { Vec::new() };
+            let begins = counting_if(number == 0, BEGUN);
+            let ends = counting_if(number + 1 == programs, ENDED);
             let program = Program::load(kind, &[only, &END, &begins, &wait, &ends, &END].concat());
             let perf = Perf::open(tracefs::event_id(event), ALL_PROCESSES, 0);
             let perf = perf.expect("perf_event_open");
@@ -164,7 +140,6 @@ impl StalledAt {
     }
 }
 
-/// The number of attempts.
 const ROUNDS: usize = 4;
 
 /// Repeats `round` until it returns that it was in time, which on a slow debug kernel it may never
@@ -178,7 +153,6 @@ pub fn retry_round(round: impl FnMut() -> bool) {
     );
 }
 
-/// A thread that waits for its start.
 pub struct Waiting<'scope> {
     pub thread: ScopedJoinHandle<'scope, ()>,
     number: i32,

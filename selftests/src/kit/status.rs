@@ -6,7 +6,6 @@ use crate::kit::abi::STATUS;
 use std::fs;
 use std::path::Path;
 
-/// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Status {
     /// The names of the events, each with its consumers.
@@ -22,7 +21,6 @@ impl Status {
         Status::of(Path::new(STATUS))
     }
 
-    /// Reads a group's file.
     #[track_caller]
     pub fn of(path: &Path) -> Status {
         Status::parse(&fs::read_to_string(path).expect("read the status file"))
@@ -49,7 +47,6 @@ impl Status {
         status
     }
 
-    /// The names of the events, in listing order.
     pub fn names(&self) -> Vec<&str> {
         self.events.iter().map(|(name, _)| name.as_str()).collect()
     }
@@ -62,21 +59,15 @@ fn event(line: &str) -> (String, Vec<String>) {
         None => (line, Vec::new()),
     };
     let known = ["ftrace", "perf", "other"];
-    assert!(
-        !name.is_empty()
-            && !name.contains(' ')
-            && used.iter().all(|by: &String| known.contains(&by.as_str())),
-        "a bad line: {line:?}"
-    );
+    let is_name = !name.is_empty() && !name.contains(' ');
+    let are_known = used.iter().all(|by: &String| known.contains(&by.as_str()));
+    assert!(is_name && are_known, "a bad line: {line:?}");
     (name.into(), used)
 }
 
 #[track_caller]
 fn total(totals: &str, line: usize, start: &str) -> usize {
-    let number = totals
-        .lines()
-        .nth(line)
-        .and_then(|line| line.strip_prefix(start));
-    let number = number.and_then(|number| number.parse().ok());
+    let line = totals.lines().nth(line);
+    let number = line.and_then(|line| line.strip_prefix(start)?.parse().ok());
     number.unwrap_or_else(|| panic!("no {start:?} in {totals:?}"))
 }

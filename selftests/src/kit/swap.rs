@@ -5,13 +5,18 @@
 use crate::kit::cgroup::Cgroup;
 use crate::kit::memory::{list_all_pages, Mapping, PAGE};
 use crate::kit::tool::succeeds;
-use crate::kit::wait;
+use crate::kit::{machine, wait};
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns whether the machine supports zram.
 pub fn is_possible() -> bool {
     fs::exists("/proc/swaps").unwrap_or(false) && succeeds("modprobe", &["-n", "-q", "zram"])
+}
+
+/// Returns why there can be no [`Swap`].
+pub fn lacks_swap() -> Option<String> {
+    (!is_possible()).then(|| "this machine cannot swap".into())
 }
 
 /// A zram device; removed when dropped.
@@ -20,12 +25,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes a device of 32 MiB.
     pub fn new() -> Device {
-        assert!(
-            succeeds("modprobe", &["zram", "num_devices=0"]),
-            "modprobe zram"
-        );
+        let is_loaded = succeeds("modprobe", &["zram", "num_devices=0"]);
+        assert!(is_loaded, "modprobe zram");
         let number = fs::read_to_string("/sys/class/zram-control/hot_add").expect("a new zram");
         let device = Device {
             number: number.trim().into(),
@@ -35,7 +37,6 @@ impl Device {
         device
     }
 
-    /// The path of its node.
     pub fn path(&self) -> String {
         format!("/dev/zram{}", self.number)
     }
@@ -48,42 +49,31 @@ impl Drop for Device {
     }
 }
 
-/// The number of pages swapped out since boot.
-pub fn pages_out() -> u64 {
-    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
-    let count = text.lines().find_map(|line| line.strip_prefix("pswpout "));
-    count
-        .and_then(|count| count.parse().ok())
-        .unwrap_or_else(|| panic!("no pswpout in {text}"))
+pub fn pages_out() -> i64 {
+    machine::number_in("/proc/vmstat", "pswpout")
 }
 
 /// A device in use as swap until dropped.
 pub struct Swap {
     path: String,
     /// Removed after swapoff.
-    _device: AnyDevice,
-}
-
-/// The device of a [`Swap`].
-enum AnyDevice {
-    Memory { _device: Device },
-    Disk { _disk: Disk },
+    _device: Box<dyn Any>,
 }
 
 impl Swap {
     /// Makes one that returns a page at once.
     pub fn new() -> Swap {
         let device = Device::new();
-        Swap::on(device.path(), AnyDevice::Memory { _device: device })
+        Swap::on(device.path(), Box::new(device))
     }
 
     /// Makes one that returns a page after a delay.
     pub fn on_a_disk() -> Swap {
         let disk = Disk::new();
-        Swap::on(disk.path(), AnyDevice::Disk { _disk: disk })
+        Swap::on(DISK.into(), Box::new(disk))
     }
 
-    fn on(path: String, device: AnyDevice) -> Swap {
+    fn on(path: String, device: Box<dyn Any>) -> Swap {
         assert!(succeeds("mkswap", &[&path]), "mkswap {path}");
         assert!(succeeds("swapon", &[&path]), "swapon {path}");
         Swap {
@@ -151,14 +141,16 @@ impl PageOnDisk<'_> {
     }
 }
 
-/// Returns why there can be no [`Disk`].
+/// Returns why there can be no [`Swap::on_a_disk`].
 pub fn lacks_a_disk() -> Option<String> {
-    let is_there = succeeds("modprobe", &["-n", "-q", "null_blk"]);
-    (!is_there).then(|| "this kernel has no null_blk".into())
+    let has_disk = || succeeds("modprobe", &["-n", "-q", "null_blk"]);
+    lacks_swap().or_else(|| (!has_disk()).then(|| "this kernel has no null_blk".into()))
 }
 
 /// The duration of a request in nanoseconds.
 const TIME: &str = "5000000";
+
+const DISK: &str = "/dev/st_disk";
 
 /// A null_blk disk of 32 MiB, in memory, with a delay for each request; removed when dropped.
 struct Disk(PathBuf);
@@ -185,18 +177,13 @@ impl Disk {
         ] {
             disk.set(file, value);
         }
-        wait::until("the node of the disk", || Path::new(&disk.path()).exists());
+        wait::until("the node of the disk", || Path::new(DISK).exists());
         disk
     }
 
     fn set(&self, file: &str, value: &str) {
         fs::write(self.0.join(file), value)
             .unwrap_or_else(|error| panic!("{value} to {file} of a disk: {error}"));
-    }
-
-    /// The path of its node.
-    fn path(&self) -> String {
-        "/dev/st_disk".into()
     }
 }
 

@@ -6,6 +6,9 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
 use crate::kit::{os, wait};
 use std::ffi::{c_int, c_void, CStr};
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 use std::ptr;
 
 /// Forks a child by `clone`, without the handlers that fork runs. `flags` are what the two share,
@@ -22,10 +25,8 @@ pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
     assert_eq!(flags & (libc::CLONE_VM | libc::CLONE_THREAD), 0);
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
     // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
-    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, address, 0, 0) } {
-        -1 => Err(Errno::last()),
-        pid => Ok(pid as i32),
-    }
+    os::check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, address, 0, 0) })
+        .map(|pid| pid as i32)
 }
 
 /// Makes a child process that shares this memory (vfork), calls `run` and exits with its result,
@@ -43,23 +44,13 @@ pub fn vfork_to(flags: i32, address: u64, mut run: impl FnMut() -> i32) -> Resul
         run()
     }
     let mut run: &mut dyn FnMut() -> i32 = &mut run;
-    let stack = Mapping::new(64);
+    let mapping = Mapping::new(64);
+    let (stack, run) = (mapping.end() as *mut c_void, (&raw mut run).cast());
     let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: The stack is used by the child only, and mapped until it has ended or executed a
     // program. The child can use this thread's TLS, as the thread waits.
-    let pid = unsafe {
-        libc::clone(
-            start,
-            stack.end() as *mut c_void,
-            flags,
-            (&raw mut run).cast(),
-            address as *mut c_int,
-        )
-    };
-    if pid < 0 {
-        return Err(Errno::last());
-    }
-    Ok(pid)
+    let pid = unsafe { libc::clone(start, stack, flags, run, address as *mut c_int) };
+    os::check(pid.into()).map(|pid| pid as i32)
 }
 
 /// Makes a child process that shares this memory, and only returns from the kernel every few
@@ -83,10 +74,7 @@ pub fn share_memory() -> Result<i32> {
     // SAFETY: The stack is used by the child only, and stays mapped. The child touches nothing
     // else, and never returns.
     let pid = unsafe { libc::clone(nap, stack_end as *mut c_void, flags, ptr::null_mut()) };
-    if pid < 0 {
-        return Err(Errno::last());
-    }
-    Ok(pid)
+    os::check(pid.into()).map(|pid| pid as i32)
 }
 
 /// Executes a program without arguments. Returns only if that fails.
@@ -122,9 +110,9 @@ pub fn be_nice(value: i32) {
 /// Makes this thread, and its later children, run before all tasks of SCHED_OTHER, for most of each
 /// second.
 pub fn set_fifo() {
-    let mut parameters = libc::sched_param { sched_priority: 1 };
+    let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: Takes numbers, and the address of a structure that is the caller's.
-    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw mut parameters) };
+    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
     assert_eq!(ret, 0, "sched_setscheduler: {:?}", Errno::last());
 }
 
@@ -170,45 +158,48 @@ pub fn stop(pid: i32) {
 /// The state of a task in /proc: `S` for interruptible sleep, `D` for uninterruptible sleep. `None`
 /// if it has ended.
 pub fn state(pid: i32, thread: i32) -> Option<char> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let text = text_of(pid, &format!("task/{thread}/stat"));
     let (_, state) = text.rsplit_once(") ")?;
     state.chars().next()
 }
 
-/// Waits until a task is in this [state].
 #[track_caller]
 pub fn wait_state(pid: i32, thread: i32, wanted: char) {
-    wait::until(
-        &format!("task {thread} of {pid} to be in state {wanted}"),
-        || state(pid, thread) == Some(wanted),
-    );
+    let what = format!("task {thread} of {pid} to be in state {wanted}");
+    wait::until(&what, || state(pid, thread) == Some(wanted));
+}
+
+/// The names in a directory that are numbers.
+fn numbers_in(directory: &str) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir(directory).expect("a directory of tasks");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// All processes, kernel threads included.
 fn processes() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").expect("/proc");
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    numbers_in("/proc")
 }
 
 /// Returns whether a process has `count` threads, all of which sleep.
 pub fn all_sleep(pid: i32, count: usize) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
-    let states = threads.map(|thread| {
-        let name = thread.expect("a thread").file_name();
-        let number = name.to_str().and_then(|name| name.parse().ok());
-        state(pid, number.expect("a number"))
-    });
-    let states: Vec<_> = states.collect();
-    states.len() == count && states.iter().all(|state| *state == Some('S'))
+    let threads = numbers_in(&format!("/proc/{pid}/task"));
+    let states: Vec<_> = threads.map(|thread| state(pid, thread)).collect();
+    states == vec![Some('S'); count]
+}
+
+/// The children of a process, even those that have not run yet.
+pub fn children_of(parent: i32) -> impl Iterator<Item = i32> {
+    let parent = parent.to_string();
+    processes().filter(move |pid| {
+        let text = text_of(*pid, "stat");
+        let after_name = text.rsplit_once(") ").map(|(_, rest)| rest);
+        after_name.and_then(|rest| rest.split(' ').nth(1)) == Some(&parent)
+    })
 }
 
 /// A child of a process, even one that has not run yet.
 pub fn a_child_of(parent: i32) -> Option<i32> {
-    processes().find(|pid| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = text.rsplit_once(") ").map(|(_, rest)| rest);
-        after_name.and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
-    })
+    children_of(parent).next()
 }
 
 /// Functions in the stack of a worker that waits for a page or an mmap_lock. The stack does not
@@ -217,7 +208,7 @@ const WAITS: [&str; 2] = [" handle_mm_fault+", "mmap_read_lock+"];
 
 /// A file of a process in /proc; empty if the process has ended.
 fn text_of(pid: i32, file: &str) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+    fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
 /// The processes with this command line.
@@ -247,22 +238,20 @@ pub fn waiting_workers(queue: &str) -> Vec<i32> {
 
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
 pub fn word_of(pid: i32, address: u64) -> Option<u32> {
-    use std::os::unix::fs::FileExt;
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut word = [0; 4];
     memory.read_exact_at(&mut word, address).ok()?;
     Some(u32::from_ne_bytes(word))
 }
 
 /// Duplicates a descriptor of another process. The file description is shared, as after a fork.
-pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
-    use std::os::fd::{AsRawFd, FromRawFd};
+pub fn take_file(pid: i32, fd: i32) -> File {
     let process = os::process(pid).expect("pidfd_open");
     // SAFETY: Takes numbers only.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
     assert!(taken >= 0, "pidfd_getfd: {:?}", Errno::last());
     // SAFETY: The descriptor is new, and this is its only owner.
-    unsafe { std::fs::File::from_raw_fd(taken as i32) }
+    unsafe { File::from_raw_fd(taken as i32) }
 }
 
 /// Returns whether the kernel lacks process_vm_readv(), as the obstacle of a test.
@@ -275,14 +264,12 @@ pub fn lacks_memory_reads() -> Option<String> {
 /// Reads a byte of another process's memory, which may wait for a userfaultfd or a file system.
 pub fn read_memory(pid: i32, address: u64) -> Result<u8> {
     let mut byte = 0_u8;
-    let local = libc::iovec {
-        iov_base: ptr::from_mut(&mut byte).cast(),
+    let part = |at| libc::iovec {
+        iov_base: at,
         iov_len: 1,
     };
-    let remote = libc::iovec {
-        iov_base: address as *mut c_void,
-        iov_len: 1,
-    };
+    let local = part(ptr::from_mut(&mut byte).cast());
+    let remote = part(address as *mut c_void);
     // SAFETY: In this process's memory, only the byte that `local` borrows is written.
     match unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) } {
         1 => Ok(byte),
@@ -300,8 +287,7 @@ pub fn map_anew(address: u64, protection: i32) {
 
 /// Maps the start of a file, read-only, over a page of this process that Rust code neither refers
 /// to nor reads.
-pub fn map_file(address: u64, file: &std::fs::File) {
-    use std::os::fd::AsRawFd;
+pub fn map_file(address: u64, file: &File) {
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
     let (fd, read) = (file.as_raw_fd(), libc::PROT_READ);
     // SAFETY: By the rule above nothing is lost with the page.

@@ -2,9 +2,7 @@
 
 //! Tracing tools: running them, and parsing their output.
 
-use crate::kit::os;
-use crate::kit::tasks;
-use crate::kit::wait;
+use crate::kit::{os, tasks, wait};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -44,10 +42,8 @@ impl Output {
 
     /// The rest of each line behind `text`.
     pub fn after(&self, text: &str) -> Vec<&str> {
-        let lines = self.text.lines();
-        lines
-            .filter_map(|line| Some(line.split_once(text)?.1.trim()))
-            .collect()
+        let lines = self.text.lines().filter_map(|line| line.split_once(text));
+        lines.map(|(_, rest)| rest.trim()).collect()
     }
 }
 
@@ -85,38 +81,19 @@ impl Tool {
         self.child.id() as i32
     }
 
-    /// The running child processes.
-    pub fn children(&self) -> Vec<i32> {
-        let parent = format!("PPid:\t{}", self.pid());
-        let is_child = |pid: &i32| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.lines().any(|line| line == parent)
-        };
-        fs::read_dir("/proc")
-            .expect("list the processes")
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter(is_child)
-            .collect()
-    }
-
-    /// The output so far.
     pub fn printed(&self) -> String {
         let mut bytes = vec![0; self.output.metadata().expect("a file's length").len() as usize];
         // Not `read`, as the tool shares the file position.
-        self.output
-            .read_exact_at(&mut bytes, 0)
-            .expect("read what a tool printed");
+        let read = self.output.read_exact_at(&mut bytes, 0);
+        read.expect("read what a tool printed");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     #[track_caller]
     pub fn wait_printed(&self, text: &str) {
-        let printed = wait::eventually(|| self.printed().contains(text));
-        assert!(
-            printed,
-            "{text:?} was waited for in vain: {}",
-            one_line(&self.printed())
-        );
+        let is_printed = wait::eventually(|| self.printed().contains(text));
+        let printed = one_line(&self.printed());
+        assert!(is_printed, "{text:?} was waited for in vain: {printed}");
     }
 
     /// Runs `run` while the tool is stopped. The kernel skips an eBPF program on a CPU where a task
@@ -147,16 +124,11 @@ impl Tool {
         self.end()
     }
 
-    /// Waits for the end.
     #[track_caller]
     pub fn end(mut self) -> Output {
-        let pid = self.pid();
-        assert!(
-            os::wait_for_end(pid, 2 * wait::limit()).expect("wait for a tool"),
-            "{} does not end: {}",
-            self.name,
-            one_line(&self.printed())
-        );
+        let has_ended = os::wait_for_end(self.pid(), 2 * wait::limit()).expect("wait for a tool");
+        let (name, printed) = (&self.name, one_line(&self.printed()));
+        assert!(has_ended, "{name} does not end: {printed}");
         Output {
             status: self.child.wait().expect("wait for a tool"),
             text: self.printed(),
@@ -191,7 +163,6 @@ pub fn run(words: &[&str]) -> Output {
     Tool::start(words).end_well()
 }
 
-/// Joins lines for the message of a panic.
 fn one_line(text: &str) -> String {
     text.trim().replace('\n', " | ")
 }

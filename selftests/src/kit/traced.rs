@@ -23,7 +23,8 @@ impl Traced {
     /// The same in another group, whose name is part of the instance's.
     pub fn new_in(group: &Group, text: &str) -> Traced {
         let event = Event::new_in(group, text);
-        let instance = format!("{}_{}", group.name, event.short_name());
+        let (_, name) = event.name.rsplit_once('/').expect("an event of a group");
+        let instance = format!("{}_{name}", group.name);
         Traced::by(event, &instance)
     }
 

@@ -4,10 +4,11 @@
 
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::errno::{Errno, Result};
-use crate::kit::os;
 use crate::kit::ring::{self, Record};
-use std::fs;
+use crate::kit::{dynamic, machine, os};
+use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub const ROOT: &str = "/sys/kernel/tracing";
@@ -28,11 +29,18 @@ fn read(path: &Path) -> String {
     }
 }
 
-/// Appends a line to a file in the root of tracefs.
-pub fn append(file: &str, line: &str) -> Result<()> {
+/// Appends text to a file in the root of tracefs, in one piece. Returns the number of bytes taken.
+pub fn append(file: &str, text: &str) -> Result<usize> {
     let path = Path::new(ROOT).join(file);
-    let mut file = fs::OpenOptions::new().append(true).open(path)?;
-    Ok(file.write_all(line.as_bytes())?)
+    let mut file = File::options().append(true).open(path)?;
+    Ok(file.write(text.as_bytes())?)
+}
+
+/// Appends a line, or several, all of which must be taken.
+pub fn append_line(file: &str, line: &str) -> Result<()> {
+    let length = append(file, &format!("{line}\n"))?;
+    assert_eq!(length, line.len() + 1, "took a part of {line:?}");
+    Ok(())
 }
 
 /// Returns whether larger sub-buffers allow longer records. Before 7.3 a ring buffer keeps the
@@ -49,10 +57,7 @@ pub fn lacks_long_records() -> Option<String> {
 /// Writes a control file as a shell does, but without O_CREAT: with it, the error for a file that
 /// was removed with its event is EACCES, not ENOENT.
 pub fn replace(path: &Path, value: &str) -> Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(path)?;
+    let mut file = File::options().write(true).truncate(true).open(path)?;
     Ok(file.write_all(value.as_bytes())?)
 }
 
@@ -62,7 +67,6 @@ pub const GROUP: &str = "user_events";
 /// The system of the events that share their name with other formats.
 pub const MULTI_GROUP: &str = "user_events_multi";
 
-/// The directory of a system.
 pub fn group_dir(group: &str) -> PathBuf {
     Path::new(ROOT).join("events").join(group)
 }
@@ -87,23 +91,17 @@ pub fn event_exists(name: &str) -> bool {
 
 /// The event's id for perf and the ring buffer.
 pub fn event_id(name: &str) -> u64 {
-    read(&top_dir(name).join("id"))
-        .trim()
-        .parse()
-        .expect("an event's id")
+    let id = read(&top_dir(name).join("id"));
+    id.trim().parse().expect("an event's id")
 }
 
-/// The text of an event's `format`.
 pub fn event_format(name: &str) -> String {
     read(&top_dir(name).join("format"))
 }
 
 /// The number of events of the first group, of any name and format.
 pub fn count_of_events() -> usize {
-    let text = read(Path::new(STATUS));
-    let line = text.lines().find_map(|line| line.strip_prefix("Active: "));
-    line.and_then(|count| count.parse().ok())
-        .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
+    machine::number_in(STATUS, "Active") as usize
 }
 
 /// The systems of user events: those of the first group, then those of other groups.
@@ -132,13 +130,12 @@ pub fn formats_of(name: &str) -> Vec<String> {
 /// The formats of a name in a system, by age.
 pub fn formats_in(system: &str, name: &str) -> Vec<String> {
     let start = format!("{name}.");
-    let mut found: Vec<_> = names_in(&group_dir(system))
-        .into_iter()
-        .filter_map(|full| {
-            let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
-            Some((id, format!("{system}/{full}")))
-        })
-        .collect();
+    let with_id = |full: String| {
+        let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
+        Some((id, format!("{system}/{full}")))
+    };
+    let names = names_in(&group_dir(system)).into_iter();
+    let mut found: Vec<_> = names.filter_map(with_id).collect();
     found.sort();
     found.into_iter().map(|(_, event)| event).collect()
 }
@@ -149,13 +146,9 @@ fn names_in(dir: &Path) -> Vec<String> {
 
 /// The names in a directory that start with `start`.
 pub fn names_starting_with(start: &str, dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with(start))
-        .collect()
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(start)).collect()
 }
 
 /// Detaches everything that a failed test left attached.
@@ -175,18 +168,16 @@ pub fn detach_everything() {
     }
     // Other kinds of events, too, so that all unused dynamic events can be deleted.
     let _ = fs::write(Path::new(ROOT).join("events/enable"), "0");
-    let _ = crate::kit::dynamic::truncate();
+    let _ = dynamic::truncate();
 }
 
 /// Deletes the persistent events left by a test.
 pub fn delete_everything() {
     let data = Data::open();
-    for line in crate::kit::dynamic::user_lines() {
+    for line in dynamic::user_lines() {
         let name = line.trim_start_matches("u:").split(' ').next();
         let _ = match name.unwrap_or("") {
-            in_a_group if in_a_group.contains('/') => {
-                crate::kit::dynamic::run(&format!("-:{in_a_group}"))
-            }
+            in_a_group if in_a_group.contains('/') => dynamic::run(&format!("-:{in_a_group}")),
             name => data.delete(name),
         };
     }
@@ -203,11 +194,15 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    pub fn top() -> TraceInstance {
+    fn at(dir: &str) -> TraceInstance {
         TraceInstance {
-            dir: ROOT.into(),
+            dir: dir.into(),
             own: false,
         }
+    }
+
+    pub fn top() -> TraceInstance {
+        TraceInstance::at(ROOT)
     }
 
     /// Makes an instance; `name` starts with [`PREFIX`].
@@ -220,36 +215,31 @@ impl TraceInstance {
 
     /// The instance whose buffers survive a reboot: see [`PERSISTENT`].
     pub fn persistent() -> TraceInstance {
-        TraceInstance {
-            dir: PERSISTENT.into(),
-            own: false,
-        }
+        TraceInstance::at(PERSISTENT)
     }
 
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
         event_dir(&self.dir, event).join(file)
     }
 
-    /// Writes to an event's file.
     pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
         replace(&self.file(event, file), value)
     }
 
-    /// Reads an event's file.
     pub fn get(&self, event: &str, file: &str) -> String {
         read(&self.file(event, file))
     }
 
+    #[track_caller]
     pub fn enable(&self, event: &str) {
-        if let Err(errno) = self.set(event, "enable", "1") {
-            panic!("enable {event}: {errno:?}");
-        }
+        self.set(event, "enable", "1")
+            .unwrap_or_else(|errno| panic!("enable {event}: {errno:?}"));
     }
 
+    #[track_caller]
     pub fn disable(&self, event: &str) {
-        if let Err(errno) = self.set(event, "enable", "0") {
-            panic!("disable {event}: {errno:?}");
-        }
+        self.set(event, "enable", "0")
+            .unwrap_or_else(|errno| panic!("disable {event}: {errno:?}"));
     }
 
     pub fn control(&self, file: &str, value: &str) {
@@ -270,11 +260,10 @@ impl TraceInstance {
     pub fn lines(&self, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
         let start = format!(" {name}: ");
-        self.text("trace")
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
-            .collect()
+        let text = self.text("trace");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let from_name = |line: &str| Some(line[line.find(&start)? + 1..].to_string());
+        lines.filter_map(from_name).collect()
     }
 
     /// The same for any file in the format of `trace`, each line with its time. The trace clock
@@ -295,8 +284,9 @@ impl TraceInstance {
     /// Takes all records of the event with this id out of the ring buffers, in the order of the
     /// writes across CPUs.
     pub fn take_records(&self, id: u64) -> Vec<Record> {
-        let records = self.take_timed_records(id, usize::MAX).into_iter();
-        records.map(|(_, record)| record).collect()
+        let mut records = self.take_all_records();
+        records.retain(|record| u64::from(record.kind) == id);
+        records
     }
 
     /// The same for all events.
@@ -370,11 +360,8 @@ impl TraceInstance {
 
     /// Takes the payloads of all records of the event, cut to `length` bytes: the rest is padding.
     pub fn take_payloads(&self, event: &str, length: usize) -> Vec<Vec<u8>> {
-        let records = self.take_records(event_id(event));
-        records
-            .into_iter()
-            .map(|record| record.payload(length))
-            .collect()
+        let records = self.take_records(event_id(event)).into_iter();
+        records.map(|record| record.payload(length)).collect()
     }
 }
 
@@ -388,17 +375,14 @@ impl Drop for TraceInstance {
 }
 
 fn names_of_cpus(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir.join("per_cpu")).expect("per_cpu");
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    let names = names_starting_with("cpu", &dir.join("per_cpu"));
+    assert!(!names.is_empty(), "no buffers in {}", dir.display());
+    names
 }
 
-fn open(path: &Path, flags: i32) -> fs::File {
-    use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
+/// Opens a file to read, also with these flags.
+#[track_caller]
+pub fn open(path: &Path, flags: i32) -> File {
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    file.unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
 }

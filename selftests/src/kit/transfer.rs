@@ -2,7 +2,8 @@
 
 //! Transfer of bytes and files by the kernel: splice, sendfile, SCM_RIGHTS.
 
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::Result;
+use crate::kit::os::count;
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::size_of;
@@ -10,17 +11,12 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
 
-fn check(ret: isize) -> Result<usize> {
-    usize::try_from(ret).map_err(|_| Errno::last())
-}
-
 /// Moves bytes from a pipe to a file, or from a file to a pipe.
 pub fn splice(from: &File, to: &File, length: usize) -> Result<usize> {
     let here = ptr::null_mut();
     let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
     // SAFETY: The offsets are null.
-    let ret = unsafe { libc::splice(from, here, to, here, length, 0) };
-    check(ret)
+    count(unsafe { libc::splice(from, here, to, here, length, 0) })
 }
 
 /// Puts pages of this memory into a pipe. They must stay unchanged until read.
@@ -30,16 +26,13 @@ pub fn vmsplice(pipe: &File, bytes: &'static [u8]) -> Result<usize> {
         iov_len: bytes.len(),
     };
     // SAFETY: The kernel reads one iovec, and the bytes, which are static.
-    let ret = unsafe { libc::vmsplice(pipe.as_raw_fd(), &part, 1, 0) };
-    check(ret)
+    count(unsafe { libc::vmsplice(pipe.as_raw_fd(), &part, 1, 0) })
 }
 
 /// Copies from one file to another within the kernel.
 pub fn sendfile(to: &File, from: &File, length: usize) -> Result<usize> {
-    let here = ptr::null_mut();
     // SAFETY: The offset is null.
-    let ret = unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), here, length) };
-    check(ret)
+    count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), ptr::null_mut(), length) })
 }
 
 /// Control data with one descriptor.
@@ -80,7 +73,7 @@ pub fn send_file(socket: &UnixStream, file: &File) {
     let message = message(ptr::from_mut(&mut part).cast(), &mut control);
     // SAFETY: The message and its buffers live through the call.
     let ret = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, 0) };
-    assert_eq!(check(ret), Ok(1));
+    assert_eq!(count(ret), Ok(1));
 }
 
 pub fn receive_file(socket: &UnixStream) -> File {
@@ -90,7 +83,7 @@ pub fn receive_file(socket: &UnixStream) -> File {
     let mut message = message(ptr::from_mut(&mut part).cast(), &mut control);
     // SAFETY: As for sending; the kernel writes to the byte and the control data.
     let ret = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
-    assert_eq!(check(ret), Ok(1));
+    assert_eq!(count(ret), Ok(1));
     assert!(control.descriptor > 2, "no file was passed");
     // SAFETY: The descriptor is new, and this is its only owner.
     unsafe { File::from_raw_fd(control.descriptor) }

@@ -6,7 +6,7 @@ use crate::kit::errno::Errno;
 use crate::kit::os;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `siginfo_t` of such a signal.
 #[repr(C)]
@@ -23,7 +23,6 @@ struct Info {
 /// `TRAP_PERF`: sent by a perf event.
 pub const TRAP_PERF: i32 = 6;
 
-/// The content of a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trap {
     /// The receiving thread.
@@ -36,22 +35,19 @@ pub struct Trap {
 }
 
 static CAUGHT: AtomicU32 = AtomicU32::new(0);
-static THREAD: AtomicI32 = AtomicI32::new(0);
-static CODE: AtomicI32 = AtomicI32::new(0);
-static DATA: AtomicU64 = AtomicU64::new(0);
-static KIND: AtomicU32 = AtomicU32::new(0);
-static FLAGS: AtomicU32 = AtomicU32::new(0);
+/// The values of the last one, in the order of [`Trap`].
+static LAST: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 /// Records each SIGTRAP of this process.
 pub fn catch() {
     extern "C" fn note(_signal: i32, info: *const Info, _context: *const c_void) {
         // SAFETY: The kernel passes at least as much to a handler with SA_SIGINFO.
         let info = unsafe { &*info };
-        THREAD.store(os::thread_id(), Ordering::Relaxed);
-        CODE.store(info.code, Ordering::Relaxed);
-        DATA.store(info.data, Ordering::Relaxed);
-        KIND.store(info.kind, Ordering::Relaxed);
-        FLAGS.store(info.flags, Ordering::Relaxed);
+        let (thread, code) = (os::thread_id() as u64, info.code as u64);
+        let values = [thread, code, info.data, info.kind.into(), info.flags.into()];
+        for (last, value) in LAST.iter().zip(values) {
+            last.store(value, Ordering::Relaxed);
+        }
         CAUGHT.fetch_add(1, Ordering::Relaxed);
     }
     // SAFETY: A sigaction is plain data, for which zero is valid.
@@ -63,18 +59,18 @@ pub fn catch() {
     assert_eq!(ret, 0, "sigaction: {:?}", Errno::last());
 }
 
-/// The number of signals.
 pub fn caught() -> u32 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// The last signal.
 pub fn last() -> Trap {
+    let [thread, code, data, kind, flags] =
+        LAST.each_ref().map(|last| last.load(Ordering::Relaxed));
     Trap {
-        thread: THREAD.load(Ordering::Relaxed),
-        code: CODE.load(Ordering::Relaxed),
-        data: DATA.load(Ordering::Relaxed),
-        kind: KIND.load(Ordering::Relaxed),
-        flags: FLAGS.load(Ordering::Relaxed),
+        thread: thread as i32,
+        code: code as i32,
+        data,
+        kind: kind as u32,
+        flags: flags as u32,
     }
 }

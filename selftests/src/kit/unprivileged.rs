@@ -4,51 +4,30 @@
 
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::child::{self, Child, Line};
-use crate::kit::errno::Errno;
 use crate::kit::group::Group;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::tracefs;
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Access of that user to some files, and only these; revoked when dropped.
 pub struct Access {
-    files: Vec<Before>,
+    /// Each file, and its initial state.
+    files: Vec<(PathBuf, Metadata)>,
 }
 
-/// The initial state of a file.
-struct Before {
-    path: PathBuf,
-    mode: u32,
-    owner: (u32, u32),
-}
-
-impl Before {
-    fn of(path: &Path) -> Before {
-        let file = fs::metadata(path).unwrap();
-        Before {
-            path: path.into(),
-            mode: file.mode() & 0o7777,
-            owner: (file.uid(), file.gid()),
-        }
-    }
-
-    fn restore(&self) {
-        let (user, group) = self.owner;
-        // The files of a removed group are gone.
-        if self.path.exists() {
-            chown(&self.path, Some(user), Some(group)).unwrap();
-            fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).unwrap();
-        }
-    }
+fn state_of(path: impl Into<PathBuf>) -> (PathBuf, Metadata) {
+    let path = path.into();
+    let state = fs::metadata(&path).unwrap();
+    (path, state)
 }
 
 impl Access {
     /// Gives access to the first group's data file and status file.
     pub fn given() -> Access {
         let mut access = Access::to(Path::new(DATA));
-        access.files.push(Before::of(Path::new(STATUS)));
+        access.files.push(state_of(STATUS));
         chown(STATUS, Some(UNPRIVILEGED), None).unwrap();
         access
     }
@@ -57,18 +36,17 @@ impl Access {
     /// manual recommends.
     pub fn given_in(group: &Group) -> Access {
         let mut access = Access::to(&group.data());
-        let events = Before::of(&Path::new(tracefs::ROOT).join("events"));
-        let hidden = Permissions::from_mode(events.mode & !0o005);
-        fs::set_permissions(&events.path, hidden).unwrap();
-        access.files.push(events);
+        let (path, state) = state_of(Path::new(tracefs::ROOT).join("events"));
+        fs::set_permissions(&path, Permissions::from_mode(state.mode() & !0o005)).unwrap();
+        access.files.push((path, state));
         access
     }
 
     fn to(data: &Path) -> Access {
-        let root = Before::of(Path::new(tracefs::ROOT));
-        let mode = root.mode | 0o001;
+        let (root, state) = state_of(tracefs::ROOT);
+        let mode = state.mode() | 0o001;
         let access = Access {
-            files: vec![root, Before::of(data)],
+            files: vec![(root, state), state_of(data)],
         };
         fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
         chown(data, None, Some(UNPRIVILEGED)).unwrap();
@@ -79,11 +57,16 @@ impl Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        self.files.iter().for_each(Before::restore);
+        for (path, state) in &self.files {
+            // The files of a removed group are gone.
+            if path.exists() {
+                chown(path, Some(state.uid()), Some(state.gid())).unwrap();
+                fs::set_permissions(path, state.permissions()).unwrap();
+            }
+        }
     }
 }
 
-/// Forks a process of the ordinary user.
 pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
     child::fork(|line| {
         os::become_unprivileged();
@@ -93,15 +76,12 @@ pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
 
 /// Makes this process the root of a new user namespace, with no other user mapped.
 pub fn become_root_of_a_namespace() {
-    // SAFETY: Takes no memory.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = effective_ids();
     // After a change of the user, a process that is not dumpable cannot write its own files in
     // /proc.
     // SAFETY: Takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
-    // SAFETY: Takes a number only.
-    let ret = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
-    assert_eq!(ret, 0, "a namespace of users: {:?}", Errno::last());
+    os::unshare(libc::CLONE_NEWUSER);
     for (file, text) in [
         ("setgroups", "deny".to_string()),
         ("uid_map", format!("0 {user} 1")),
@@ -110,7 +90,10 @@ pub fn become_root_of_a_namespace() {
         let written = fs::write(format!("/proc/self/{file}"), text);
         written.unwrap_or_else(|error| panic!("write {file}: {error}"));
     }
+    assert_eq!(effective_ids(), (0, 0), "root of its namespace");
+}
+
+fn effective_ids() -> (u32, u32) {
     // SAFETY: Touch no memory.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    assert_eq!((user, group), (0, 0), "root of its namespace");
+    unsafe { (libc::geteuid(), libc::getegid()) }
 }

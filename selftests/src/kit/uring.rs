@@ -12,25 +12,18 @@ use std::time::{Duration, Instant};
 /// Exists if the kernel has io_uring.
 pub const PATH: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// `IORING_OFF_SQES`.
-const SUBMISSIONS: i64 = 0x1000_0000;
-/// `IORING_FEAT_SINGLE_MMAP`: both queues lie in one mapping.
-const SINGLE_MMAP: u32 = 1;
-/// `IORING_ENTER_GETEVENTS`.
-const GET_EVENTS: u32 = 1;
-/// `IORING_ENTER_SQ_WAKEUP`.
-const WAKE_UP: u32 = 2;
-/// `IORING_SETUP_SQPOLL`.
-const POLLED: u32 = 2;
-/// `IORING_REGISTER_BUFFERS`, `IORING_REGISTER_FILES` and `IORING_UNREGISTER_FILES`.
-const REGISTER_BUFFERS: u32 = 0;
-const REGISTER_FILES: u32 = 2;
-const UNREGISTER_FILES: u32 = 3;
-/// `IOSQE_FIXED_FILE` and `IOSQE_ASYNC`.
-const FIXED_FILE: u8 = 1;
-const ASYNC: u8 = 16;
-/// `IORING_OP_POLL_ADD`.
-const POLL_ADD: u8 = 6;
+const IORING_OFF_SQES: i64 = 0x1000_0000;
+/// Both queues lie in one mapping.
+const IORING_FEAT_SINGLE_MMAP: u32 = 1;
+const IORING_ENTER_GETEVENTS: u32 = 1;
+const IORING_ENTER_SQ_WAKEUP: u32 = 2;
+const IORING_SETUP_SQPOLL: u32 = 2;
+const IORING_REGISTER_BUFFERS: u32 = 0;
+const IORING_REGISTER_FILES: u32 = 2;
+const IORING_UNREGISTER_FILES: u32 = 3;
+const IOSQE_FIXED_FILE: u8 = 1;
+const IOSQE_ASYNC: u8 = 16;
+const IORING_OP_POLL_ADD: u8 = 6;
 
 /// The task that executes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,23 +47,13 @@ pub enum How {
     WriteFixed = 5,
 }
 
-/// `struct io_sqring_offsets` and `struct io_cqring_offsets`, without names where they differ.
-#[repr(C)]
-#[derive(Default)]
-struct Offsets {
-    head: u32,
-    tail: u32,
-    mask: u32,
-    entries: u32,
-    /// sq: flags; cq: overflow
-    fifth: u32,
-    /// sq: dropped; cq: cqes
-    sixth: u32,
-    /// sq: array; cq: flags
-    seventh: u32,
-    reserved: u32,
-    address: u64,
-}
+/// `struct io_sqring_offsets` and `struct io_cqring_offsets`, and the numbers of their members.
+type Offsets = [u32; 10];
+const HEAD: usize = 0;
+const TAIL: usize = 1;
+const MASK: usize = 2;
+const COMPLETIONS: usize = 5;
+const ARRAY: usize = 6;
 
 /// `struct io_uring_params`.
 #[repr(C)]
@@ -107,7 +90,7 @@ impl Ring {
     pub fn run_by(by: By) -> Ring {
         let mut parameters = Parameters::default();
         if by == By::Poller {
-            parameters.flags = POLLED;
+            parameters.flags = IORING_SETUP_SQPOLL;
             // sq_thread_idle in milliseconds.
             parameters.thread[1] = 10;
         }
@@ -116,10 +99,10 @@ impl Ring {
         assert!(ring >= 0, "io_uring_setup: {:?}", Errno::last());
         // SAFETY: The descriptor is new, and this is its only owner.
         let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
-        assert_ne!(parameters.features & SINGLE_MMAP, 0);
+        assert_ne!(parameters.features & IORING_FEAT_SINGLE_MMAP, 0);
         let file = File::from(ring.try_clone().expect("dup"));
         let map = |offset| Mapping::of_file_at(&file, offset).expect("mmap");
-        let (queues, submissions) = (map(0), map(SUBMISSIONS));
+        let (queues, submissions) = (map(0), map(IORING_OFF_SQES));
         let page = Mapping::new(1);
         let ring = Ring {
             ring,
@@ -133,7 +116,7 @@ impl Ring {
             iov_base: ring.page.address() as *mut _,
             iov_len: PAGE,
         };
-        ring.register(REGISTER_BUFFERS, &raw const buffer, 1);
+        ring.register(IORING_REGISTER_BUFFERS, &raw const buffer, 1);
         ring
     }
 
@@ -153,19 +136,19 @@ impl Ring {
     /// Registers a file, to which [`Self::write_held`] writes. One at a time.
     pub fn hold(&self, file: &File) {
         let descriptor = file.as_raw_fd();
-        self.register(REGISTER_FILES, &raw const descriptor, 1);
+        self.register(IORING_REGISTER_FILES, &raw const descriptor, 1);
     }
 
     /// Unregisters the file.
     pub fn let_go(&self) {
-        self.register(UNREGISTER_FILES, std::ptr::null::<i32>(), 0);
+        self.register(IORING_UNREGISTER_FILES, std::ptr::null::<i32>(), 0);
     }
 
     /// Writes the first `length` bytes of the page to the registered file.
     pub fn write_held(&self, how: How, length: usize) -> Result<usize> {
         let (address, count) = self.parts(how, length);
         let mut entry = self.entry(how as u8, 0, address, count);
-        entry[1] |= FIXED_FILE;
+        entry[1] |= IOSQE_FIXED_FILE;
         self.submit(&entry)
     }
 
@@ -201,7 +184,7 @@ impl Ring {
         let mut entry = [0; 64];
         entry[0] = operation;
         if self.by == By::Worker {
-            entry[1] = ASYNC;
+            entry[1] = IOSQE_ASYNC;
         }
         entry[4..8].copy_from_slice(&file.to_ne_bytes());
         entry[16..24].copy_from_slice(&address.to_ne_bytes());
@@ -211,7 +194,7 @@ impl Ring {
 
     /// Starts to poll a file for events (`IORING_OP_POLL_ADD`), repeatedly if it `stays`.
     pub fn begin_poll(&self, file: &File, events: u32, stays: bool) {
-        let mut entry = self.entry(POLL_ADD, file.as_raw_fd(), 0, u32::from(stays));
+        let mut entry = self.entry(IORING_OP_POLL_ADD, file.as_raw_fd(), 0, u32::from(stays));
         entry[28..32].copy_from_slice(&events.to_ne_bytes());
         self.hand_in(&entry, 0);
     }
@@ -242,38 +225,30 @@ impl Ring {
         self.submissions.put(0, entry);
 
         let queue = &self.parameters.submission;
-        self.queues.put(queue.seventh as usize, &0u32.to_ne_bytes());
-        let tail = self.queues.word(queue.tail as usize);
+        self.queues.set(queue[ARRAY] as usize, 0);
+        let tail = self.queues.word(queue[TAIL] as usize);
         tail.store(tail.load(Acquire).wrapping_add(1), Release);
         let flags = match self.by {
-            By::Poller => GET_EVENTS | WAKE_UP,
-            _ => GET_EVENTS,
+            By::Poller => IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP,
+            _ => IORING_ENTER_GETEVENTS,
         };
+        let (ring, mask) = (self.ring.as_raw_fd(), std::ptr::null::<u8>());
         // SAFETY: The memory read by the kernel lives until the completion, which is waited for.
-        let ret = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                self.ring.as_raw_fd(),
-                1,
-                results,
-                flags,
-                std::ptr::null::<u8>(),
-                0,
-            )
-        };
+        let ret =
+            unsafe { libc::syscall(libc::SYS_io_uring_enter, ring, 1, results, flags, mask, 0) };
         assert_eq!(ret, 1, "io_uring_enter: {:?}", Errno::last());
     }
 
     /// Takes the next result, if there is one.
     fn next_result(&self) -> Option<Result<usize>> {
         let queue = &self.parameters.completion;
-        let head = self.queues.word(queue.head as usize);
+        let head = self.queues.word(queue[HEAD] as usize);
         let number = head.load(Acquire);
-        if number == self.queues.word(queue.tail as usize).load(Acquire) {
+        if number == self.queues.word(queue[TAIL] as usize).load(Acquire) {
             return None;
         }
-        let mask = self.queues.word(queue.mask as usize).load(Acquire);
-        let at = queue.sixth + 16 * (number & mask) + 8;
+        let mask = self.queues.word(queue[MASK] as usize).load(Acquire);
+        let at = queue[COMPLETIONS] + 16 * (number & mask) + 8;
         let result = self.queues.word(at as usize).load(Acquire) as i32;
         head.store(number.wrapping_add(1), Release);
         Some(usize::try_from(result).map_err(|_| Errno(-result)))

@@ -8,16 +8,20 @@ use std::fmt;
 
 /// The memory in use, as far as tests compare it.
 pub struct Usage {
-    slab: BTreeMap<String, i64>,
+    /// Objects of each slab cache, vmalloc areas, and all other pages without user memory.
+    counts: BTreeMap<String, i64>,
     /// Unreclaimable slab.
     slab_kb: i64,
-    areas: i64,
-    percpu_kb: i64,
-    /// Pages of objects too large for a cache.
-    large: i64,
-    /// All other pages, without user memory.
-    pages: i64,
 }
+
+/// The start of the names of counts of objects.
+const SLAB: &str = "slab ";
+/// The other counts; the first is that of unreclaimable slab.
+pub const SLAB_KB: &str = "slab kB";
+pub const AREAS: &str = "vmalloc areas";
+pub const PERCPU_KB: &str = "per-CPU kB";
+pub const LARGE: &str = "pages of large objects";
+pub const PAGES: &str = "other pages";
 
 impl Usage {
     /// The usage now, with caches dropped.
@@ -39,14 +43,18 @@ impl Usage {
         // One for each object known to kmemleak, each of which is counted in its own cache;
         // kmemleak reports leaks itself.
         slab.remove("kmemleak_object");
-        Usage {
-            slab,
-            slab_kb: machine::meminfo("SUnreclaim"),
-            areas: machine::vmalloc_areas().len() as i64,
-            percpu_kb: machine::meminfo("Percpu"),
-            large: machine::large_object_pages(),
-            pages: machine::other_pages(),
-        }
+        let slab_kb = machine::meminfo("SUnreclaim");
+        let others = [
+            (AREAS, machine::vmalloc_areas().len() as i64),
+            (PERCPU_KB, machine::meminfo("Percpu")),
+            (LARGE, machine::large_object_pages()),
+            (PAGES, machine::other_pages()),
+        ];
+        let slab = slab.into_iter();
+        let slab = slab.map(|(cache, count)| (format!("{SLAB}{cache}"), count));
+        let others = others.into_iter().map(|(what, count)| (what.into(), count));
+        let counts = slab.chain(others).collect();
+        Usage { counts, slab_kb }
     }
 
     /// The minimum of several samples. Each CPU caches free objects, some sixty for each slab
@@ -56,132 +64,65 @@ impl Usage {
         let mut usage = Usage::now();
         for _ in 1..LOOKS {
             let next = Usage::now();
-            for (cache, objects) in &mut usage.slab {
-                let now = next.slab.get(cache);
-                *objects = now.map_or(0, |&now| now.min(*objects));
+            for (what, count) in &mut usage.counts {
+                *count = next.counts.get(what).map_or(0, |next| *next.min(count));
             }
             usage.slab_kb = usage.slab_kb.min(next.slab_kb);
-            usage.areas = usage.areas.min(next.areas);
-            usage.percpu_kb = usage.percpu_kb.min(next.percpu_kb);
-            usage.large = usage.large.min(next.large);
-            usage.pages = usage.pages.min(next.pages);
         }
         usage
     }
 
-    /// The increase of the number of objects, by cache.
-    fn objects_since<'a>(&'a self, before: &'a Usage) -> impl Iterator<Item = (&'a String, i64)> {
-        self.slab
-            .iter()
-            .map(|(cache, objects)| (cache, objects - before.slab.get(cache).unwrap_or(&0)))
+    /// The increase of each count.
+    fn since<'a>(&'a self, before: &'a Usage) -> impl Iterator<Item = (&'a str, i64)> {
+        let counts = self.counts.iter();
+        counts.map(|(what, count)| (what.as_str(), count - before.counts.get(what).unwrap_or(&0)))
     }
 
     /// The increases of at least `least` since `before`.
     pub fn grew(&self, before: &Usage, least: i64) -> BTreeMap<String, i64> {
-        let objects = self.objects_since(before);
-        let mut grown: BTreeMap<_, _> = objects
-            .map(|(cache, by)| (format!("slab {cache}"), by))
-            .collect();
-        grown.insert("vmalloc areas".into(), self.areas - before.areas);
-        grown.insert("per-CPU kB".into(), self.percpu_kb - before.percpu_kb);
-        grown.insert("pages of large objects".into(), self.large - before.large);
-        grown.insert("other pages".into(), self.pages - before.pages);
-        grown.retain(|_, by| *by >= least);
-        grown
+        let grown = self.since(before).filter(|(_, by)| *by >= least);
+        grown.map(|(what, by)| (what.into(), by)).collect()
     }
 
-    /// The cache with the largest increase.
+    /// The slab cache with the largest increase.
     pub fn most_grown_since(&self, before: &Usage) -> String {
-        let most = self.objects_since(before).max_by_key(|(_, by)| *by);
+        let grown = self.since(before);
+        let objects = grown.filter(|(what, _)| what.starts_with(SLAB));
+        let most = objects.max_by_key(|(_, by)| *by);
         most.map_or(String::new(), |(cache, by)| format!("{cache} {by:+}"))
+    }
+
+    /// The increases above the bounds, or above `objects` for a count without one.
+    fn above(&self, before: &Usage, bounds: &[(&str, i64)], objects: i64) -> Vec<String> {
+        let most = |what: &str| {
+            let bound = bounds.iter().find(|(name, _)| *name == what);
+            bound.map_or(objects, |(_, most)| *most)
+        };
+        let slab = (SLAB_KB, self.slab_kb - before.slab_kb);
+        let grown = self.since(before).chain([slab]);
+        let above = grown.filter(|(what, by)| *by > most(what));
+        above.map(|(what, by)| format!("{what} by {by}")).collect()
+    }
+
+    /// Panics if an increase is above its bound. Samples again for a while, as frees after a grace
+    /// period may be late.
+    #[track_caller]
+    pub fn is_within(&self, before: &Usage, bounds: &[(&str, i64)], objects: i64) {
+        let mut above = self.above(before, bounds, objects);
+        let is_within = above.is_empty()
+            || wait::eventually(|| {
+                above = Usage::now().above(before, bounds, objects);
+                above.is_empty()
+            });
+        assert!(is_within, "grew: {}", above.join(", "));
     }
 }
 
 /// Columns of a table with the heads "slab kB", "per-CPU kB", "areas" and "pages".
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (slab, percpu, areas) = (self.slab_kb, self.percpu_kb, self.areas);
-        write!(f, "{slab:>9} {percpu:>11} {areas:>6} {:>7}", self.pages)
-    }
-}
-
-/// The allowed increases.
-pub struct Bounds {
-    /// Unreclaimable slab.
-    pub slab_kb: i64,
-    /// Objects of each cache.
-    pub objects: i64,
-    pub percpu_kb: i64,
-    /// vmalloc areas.
-    pub areas: i64,
-    /// All other pages.
-    pub pages: i64,
-}
-
-impl Bounds {
-    /// The exceeded bounds.
-    fn broken(&self, before: &Usage, now: &Usage) -> Vec<String> {
-        let objects = now
-            .objects_since(before)
-            .filter(|(_, by)| *by > self.objects)
-            .map(|(cache, by)| format!("{cache} by {by} objects"));
-        let others = [
-            ("slab kB", now.slab_kb - before.slab_kb, self.slab_kb),
-            (
-                "per-CPU kB",
-                now.percpu_kb - before.percpu_kb,
-                self.percpu_kb,
-            ),
-            ("vmalloc areas", now.areas - before.areas, self.areas),
-            ("other pages", now.pages - before.pages, self.pages),
-        ];
-        let others = others.into_iter().filter(|(_, by, most)| by > most);
-        objects
-            .chain(others.map(|(what, by, _)| format!("{what} by {by}")))
-            .collect()
-    }
-
-    /// Panics if a bound is exceeded. Samples again for a while, as frees after a grace period may
-    /// be late.
-    #[track_caller]
-    pub fn hold(&self, before: &Usage, now: &Usage) {
-        let mut broken = self.broken(before, now);
-        let holds = broken.is_empty()
-            || wait::eventually(|| {
-                broken = self.broken(before, &Usage::now());
-                broken.is_empty()
-            });
-        assert!(holds, "grew: {}", broken.join(", "));
-    }
-}
-
-/// The increases during the first half of the rounds that reach half the number of rounds.
-struct Growth {
-    tolerance: i64,
-    first: BTreeMap<String, i64>,
-    middle: Usage,
-}
-
-impl Growth {
-    /// Runs both halves, each with `rounds` rounds.
-    fn of(rounds: usize, round: &mut impl FnMut(usize)) -> Growth {
-        let tolerance = rounds as i64 / 2;
-        let start = Usage::least();
-        (0..rounds).for_each(&mut *round);
-        let middle = Usage::least();
-        (0..rounds).for_each(&mut *round);
-        Growth {
-            tolerance,
-            first: middle.grew(&start, tolerance),
-            middle,
-        }
-    }
-
-    /// The increases of both halves, as of now.
-    fn in_both(&self) -> BTreeMap<String, i64> {
-        let mut second = Usage::now().grew(&self.middle, self.tolerance);
-        second.retain(|what, _| self.first.contains_key(what));
-        second
+        let [percpu, areas, pages] = [PERCPU_KB, AREAS, PAGES].map(|what| self.counts[what]);
+        write!(f, "{:>9} {percpu:>11} {areas:>6} {pages:>7}", self.slab_kb)
     }
 }
 
@@ -196,16 +137,31 @@ impl Growth {
 /// one slab cache.
 pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
     (0..warm_up).for_each(&mut round);
-    let grown = Growth::of(rounds, &mut round).in_both();
+    let tolerance = rounds as i64 / 2;
+    // The increases during the first half, and the usage at its end.
+    let mut both_halves = || {
+        let start = Usage::least();
+        (0..rounds).for_each(&mut round);
+        let middle = Usage::least();
+        (0..rounds).for_each(&mut round);
+        (middle.grew(&start, tolerance), middle)
+    };
+    // The increases during the second half, as of now, of what grew in the first, too.
+    let in_both = |(first, middle): &(BTreeMap<String, i64>, Usage)| {
+        let mut second = Usage::now().grew(middle, tolerance);
+        second.retain(|what, _| first.contains_key(what));
+        second
+    };
+    let grown = in_both(&both_halves());
     if grown.is_empty() {
         return;
     }
     println!("  # grew in both halves of {rounds} rounds, so that is done once more: {grown:?}");
-    let growth = Growth::of(rounds, &mut round);
+    let halves = both_halves();
     let mut again = BTreeMap::new();
     // Frees after a grace period may be late, so this samples for a while.
     let settled = wait::eventually(|| {
-        again = growth.in_both();
+        again = in_both(&halves);
         again.retain(|what, _| grown.contains_key(what));
         again.is_empty()
     });

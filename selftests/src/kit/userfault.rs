@@ -35,13 +35,10 @@ const UFFDIO_WRITEPROTECT: u64 = command(0x06, 24);
 /// The kind of access to a page that is guarded.
 #[derive(Clone, Copy)]
 pub enum Guard {
-    /// The first access.
     Missing = 1,
-    /// Write access.
     Writes = 2,
 }
 
-/// The contents of a page.
 #[repr(align(4096))]
 struct Page([u32; PAGE / 4]);
 
@@ -80,29 +77,17 @@ impl Userfault {
         new
     }
 
-    /// The descriptor, by which another process can take it.
-    pub fn number(&self) -> i32 {
-        self.file.as_raw_fd()
-    }
-
-    /// Takes it from the process that made it.
-    pub fn of(pid: i32, number: i32) -> Userfault {
-        Userfault {
-            file: tasks::take_file(pid, number),
-        }
-    }
-
     /// Sends the descriptor and the address of the page, in a child.
     pub fn send(&self, line: &mut Line, page: &Mapping) {
-        line.send(format!("{} {}", self.number(), page.address()));
+        line.send(format!("{} {}", self.file.as_raw_fd(), page.address()));
     }
 
     /// Takes it from a child that [sends](Self::send) it. Returns it with the page's address.
     pub fn of_child(child: &mut Child) -> (Userfault, u64) {
         let said: String = child.line.receive();
         let (number, page) = said.split_once(' ').expect("two numbers");
-        let faults = Userfault::of(child.pid, number.parse().unwrap());
-        (faults, page.parse().unwrap())
+        let file = tasks::take_file(child.pid, number.parse().unwrap());
+        (Userfault { file }, page.parse().unwrap())
     }
 
     fn command<const WORDS: usize>(&self, command: u64, words: &mut [u64; WORDS]) {

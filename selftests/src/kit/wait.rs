@@ -2,6 +2,7 @@
 
 //! Polling for a condition with a timeout.
 
+use crate::kit::errno::{Errno, Result};
 use crate::kit::machine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
@@ -32,11 +33,33 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 /// Waits until the condition holds. Panics with `what` after [`limit`].
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
+    let seconds = limit().as_secs();
     assert!(
         eventually(condition),
-        "waited {} s in vain for: {what}",
-        limit().as_secs()
+        "waited {seconds} s in vain for: {what}"
     );
+}
+
+/// Repeats a call until it fails with none of the `busy` errors, or the time is over. Returns the
+/// last result.
+pub fn until_idle(busy: &[Errno], mut call: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut last = Ok(());
+    eventually(|| {
+        last = call();
+        !last.is_err_and(|errno| busy.contains(&errno))
+    });
+    last
+}
+
+/// Checks that the condition holds now and for some time. Cannot prove that it always does; what a
+/// fault changes, it changes within milliseconds.
+#[track_caller]
+pub fn holds(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(condition(), "not for long: {what}");
+        sleep(Duration::from_millis(10));
+    }
 }
 
 /// Sets a flag when dropped, which ends the threads that poll it even if the test fails.

@@ -16,21 +16,15 @@ pub const OPTION: &str = "--write";
 /// the file `start` exists, and writes a record for each payload.
 pub fn command(start: &str, description: &str, payloads: &[&[u8]]) -> Vec<String> {
     let program = env::current_exe().expect("this program's path");
-    let program = program.into_os_string().into_string();
-    let mut words = vec![
-        program.expect("a path that is text"),
-        OPTION.into(),
-        start.into(),
-        description.into(),
-    ];
-    words.extend(payloads.iter().map(|payload| hexadecimal(payload)));
+    let program = program.to_str().expect("a path that is text");
+    let mut words = [program, OPTION, start, description]
+        .map(String::from)
+        .to_vec();
+    for payload in payloads {
+        let digits = payload.iter().map(|byte| format!("{byte:02x}"));
+        words.push(digits.collect());
+    }
     words
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn bytes(text: &str) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::kit::payload::{
 };
 use crate::kit::tool::{self, Scratch, Tool};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::{os, wait};
+use crate::kit::{os, tasks, wait};
 use std::fs;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn record(file: &str, words: &[&str]) -> Tool {
 fn wait_for_recorders(tool: &Tool) {
     let cpus = os::cpus().len();
     wait::until("trace-cmd to record", || {
-        let children = tool.children().into_iter();
+        let children = tasks::children_of(tool.pid());
         children.filter(|&pid| sleeps_on_a_buffer(pid)).count() == cpus
     });
 }
