@@ -34,6 +34,14 @@ all_tests() {
 	for name in "${names[@]}"; do judge "${name//_/ }" "test_$name"; done
 }
 
+# says PATTERN COMMAND...: the output must match, with any status.
+says() {
+	local said
+	said=$("${@:2}" 2>&1)
+	echo "$said"
+	grep -qE -e "$1" <<<"$said"
+}
+
 # comes COMMAND...: wait up to a minute until COMMAND succeeds.
 comes() {
 	local end=$((SECONDS + 60))
