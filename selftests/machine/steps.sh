@@ -29,9 +29,9 @@ judge() {
 
 # all_tests: the tests that are the script's functions test_NAME, in their order.
 all_tests() {
-	local name names
-	mapfile -t names < <(sed -n 's/^test_\(.*\)() .*/\1/p' "$0")
-	for name in "${names[@]}"; do judge "${name//_/ }" "test_$name"; done
+	local function functions
+	mapfile -t functions < <(sed -n 's/^test_\(.*\)() .*/\1/p' "$0")
+	for function in "${functions[@]}"; do judge "${function//_/ }" "test_$function"; done
 }
 
 # says PATTERN COMMAND...: the output must match, with any status.
