@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Shared by the scripts that run in a Debian of their own (own-debian.sh). Each sources it first.
+# Shared by the scripts whose tests run in a Debian of their own, or in a made-up machine
+# (own-debian.sh).
 
 set -uo pipefail
 exec 2>&1
@@ -10,11 +11,14 @@ export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 T=/sys/kernel/tracing
 results=0
 
+# fresh: what a script does before each test.
+fresh() { :; }
+
 # judge NAME COMMAND...: a test that passes if COMMAND succeeds.
 judge() {
 	local said status=0
 	results=$((results + 1))
-	said=$("${@:2}" 2>&1) || status=$?
+	said=$({ fresh && "${@:2}"; } 2>&1) || status=$?
 	if [[ $status -eq 0 ]]; then
 		echo "ok $results $1"
 	else
@@ -23,10 +27,19 @@ judge() {
 	fi
 }
 
-# tests NAME...: the tests that are these functions.
-tests() {
-	local name
-	for name; do judge "${name//_/ }" "$name"; done
+# all_tests: the tests that are the script's functions test_NAME, in their order.
+all_tests() {
+	local function functions
+	mapfile -t functions < <(sed -n 's/^test_\(.*\)() .*/\1/p' "$0")
+	for function in "${functions[@]}"; do judge "${function//_/ }" "test_$function"; done
+}
+
+# says PATTERN COMMAND...: the output must match, with any status.
+says() {
+	local said
+	said=$("${@:2}" 2>&1)
+	echo "$said"
+	grep -qE -e "$1" <<<"$said"
 }
 
 # comes COMMAND...: wait up to a minute until COMMAND succeeds.
