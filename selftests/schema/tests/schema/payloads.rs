@@ -228,8 +228,8 @@ fn foreign_locations() {
     assert_eq!(check_payload(&[0; 104], 0, &locations), COMPLETE);
 }
 
-/// Every location in or near a small record gets the model's verdict, alone and beside another field
-/// that may be a location as well.
+/// Every location in or near a small record gets the model's verdict, alone and beside another
+/// field that may be a location as well.
 #[test]
 fn every_small_one() {
     let kinds = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process in other namespaces that was passed a group's file; the control groups that are charged
-//! for groups and their events.
+//! A process in other namespaces that was passed a group's file; the control groups that are
+//! charged for groups and their events.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
