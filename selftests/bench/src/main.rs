@@ -5,6 +5,7 @@
 //! As the first process of a machine, the program measures, prints the counts, and turns the
 //! machine off. On the host:
 //!
+//! - `bench groups` names the groups that are counted, and `bench groups c` those that C has;
 //! - `bench table DIRECTORY KERNEL GROUPS` makes the table from the machines' output;
 //! - `bench check NOW [KEPT]` judges a table, and compares it with another;
 //! - `bench quote TABLE PAGE` quotes a table in the page, and draws its charts;
@@ -60,18 +61,13 @@ fn measure() {
     sys::mount(c"tracefs", c"/sys/kernel/tracing");
     sys::allow_files(20_000);
     // `only=GROUP,GROUP` and `shift=ROUNDS` on the kernel's command line.
-    let only = std::env::var("only").ok();
-    let is_asked = |group: &str| match &only {
-        Some(only) => only.split(',').any(|asked| asked == group),
-        None => true,
-    };
+    let only = std::env::var("only").expect("groups of rows");
+    let is_asked = |group: &str| only.split(',').any(|asked| asked == group);
     if let Ok(shift) = std::env::var("shift") {
         count::shift_by(shift.parse().expect("a number of rounds"));
     }
-    // Groups on machines of their own.
-    let is_alone = |group: &str| only.is_some() && is_asked(group);
     for (timed, measure) in rows::TIMED {
-        if is_alone(timed) {
+        if is_asked(timed) {
             load_if_there();
             return group(*measure);
         }
@@ -79,7 +75,7 @@ fn measure() {
     #[cfg(feature = "preemption")]
     tell_preempt_count();
     let (alternatives, measure_alternatives) = rows::ALTERNATIVES;
-    let are_alternatives = is_alone(alternatives);
+    let are_alternatives = is_asked(alternatives);
     if are_alternatives {
         // Debian's kernel takes longer to start.
         std::thread::sleep(Duration::from_secs(10));
@@ -96,9 +92,9 @@ fn measure() {
     }
     count::start_idler();
 
-    let is_alone_asked = is_asked(rows::table::MODULE);
+    let is_module_asked = is_asked(rows::table::MODULE);
     match File::open(MODULE) {
-        Ok(module) if !is_alone_asked => sys::load_module(&module),
+        Ok(module) if !is_module_asked => sys::load_module(&module),
         Ok(module) => {
             group(rows::processes::warm_up);
             group(rows::processes::without_user_events);
@@ -112,7 +108,7 @@ fn measure() {
                 group(rows::processes::beside_user_events);
             }
         }
-        Err(_) if !is_alone_asked => {}
+        Err(_) if !is_module_asked => {}
         // As many processes as on the other machine: the kernel caches memory of exited ones.
         Err(_) => (0..=2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
     }
@@ -124,8 +120,7 @@ fn measure() {
         false => &[],
     };
     for (name, measure) in rows::GROUPS.iter().chain(without_c) {
-        let is_of_all = only.is_some() || !rows::COPIES.contains(name);
-        if is_asked(name) && is_of_all {
+        if is_asked(name) {
             group(*measure);
             events::wait_until_none();
         }
@@ -188,6 +183,13 @@ fn main() -> ExitCode {
     match arguments[1..] {
         // Executed by the rows of processes: exits at once.
         ["end"] => sys::exit_now(0),
+        ["groups", ..] => {
+            let groups = rows::GROUPS.iter().chain(rows::WITHOUT_C);
+            let names = groups.map(|(name, _)| *name).chain([rows::table::MODULE]);
+            let is_named = |name: &&str| arguments.len() == 2 || rows::has_c(name);
+            names.filter(is_named).for_each(|name| println!("{name}"));
+            ExitCode::SUCCESS
+        }
         ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
         ["check", now] => exit(judge::check(now, None)),
         ["check", now, kept] => exit(judge::check(now, Some(kept))),
@@ -206,7 +208,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | quote TABLE PAGE"
+                "usage: bench groups [c] | table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | quote TABLE PAGE"
             );
             ExitCode::from(2)
         }

@@ -19,7 +19,7 @@ pub mod writing;
 
 use crate::sys;
 
-/// The groups of rows that count and need user_events. Each runs in a process of its own.
+/// The groups of rows that count and need user_events. Each has machines of its own.
 pub const GROUPS: &[(&str, fn())] = &[
     ("memory", registering::memory),
     ("nothing", writing::nothing),
@@ -37,11 +37,7 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("threads", writing::threads),
 ];
 
-/// Groups that are mostly a copy, for machines whose processor copies by eight bytes.
-pub const COPIES: &[&str] = &["long", "large"];
-
-/// Groups that C lacks, or that take C hours. They run last, so that the others find the same state
-/// on both machines.
+/// Groups that C lacks, or that take C hours.
 pub const WITHOUT_C: &[(&str, fn())] = &[
     ("groups", groups::in_one),
     ("others", groups::beside_others),
