@@ -103,9 +103,10 @@ fn two_collectors_and_one_is_killed() {
     assert!(runtime.runs());
 
     // The second session continues, and so does one whose event the runtime makes. A later listener
-    // gets no metadata, which is written once, with or without a listener.
+    // gets no metadata, which is written once.
     let later = runtime.collect("st_dn_later", JIT);
     second.wait_for(COMPILED, all.len() + 100);
+    Listener::of("st_dn_later").wait_for(COMPILING, 1);
     let (mut alone, mut beside) = (Listener::of("st_dn_later"), Listener::of("st_dn_second"));
     for listener in [&mut alone, &mut beside] {
         listener.wait_for(COMPILING, 20);
