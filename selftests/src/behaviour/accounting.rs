@@ -23,6 +23,7 @@ tests!("better_than_c_2_accounting":
     the_profile_is_0440_of_root,
     the_profile_lists_events_oldest_first,
     a_buffer_that_is_off_misses,
+    a_buffer_switched_on_and_off_misses_what_is_written_meanwhile,
     each_instance_misses_for_itself,
     what_is_too_large_for_ftrace_alone_is_missed_there,
     a_write_that_fails_is_not_missed,
@@ -93,6 +94,25 @@ fn a_buffer_that_is_off_misses() {
     assert_eq!(traced.recorded(4), [[1, 0, 0, 0], [3, 0, 0, 0]]);
     assert_eq!(missed("st_acc_off"), (7, 0));
     traced.tracer.disable("st_acc_off");
+}
+
+fn a_buffer_switched_on_and_off_misses_what_is_written_meanwhile() {
+    let traced = Traced::new("st_acc_switch u32 a; u32 b; u64 c");
+    let mut on = true;
+    let written = overload(
+        &traced.event,
+        |_| 16,
+        || {
+            on = !on;
+            traced
+                .tracer
+                .control("tracing_on", if on { "1" } else { "0" });
+        },
+    );
+    let recorded = traced.recorded(16).len() as u64;
+    assert!((1..written).contains(&recorded), "{recorded} of {written}");
+    assert_eq!(missed("st_acc_switch"), (written - recorded, 0));
+    traced.tracer.disable("st_acc_switch");
 }
 
 fn each_instance_misses_for_itself() {

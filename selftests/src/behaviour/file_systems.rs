@@ -47,6 +47,8 @@ pub const TESTS: &[Test] = of_kinds!(
         Ext4 OverlayOnExt4 Dax,
     beneath_a_freeze_a_process_that_runs_waits_alone:
         Ext4,
+    beneath_a_freeze_a_kill_ends_a_sleeping_process:
+        Ext4,
 );
 
 pub const TESTS_AT_PROBES: &[Test] = of_kinds!(skip_if stall::lacks_probes;
@@ -303,7 +305,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
 }
 
 /// The page of the process's word is present but clean: a write to it enters the file system, and
-/// waits for the thaw; no signal ends the wait. `fuse_stalled` has the ends of such processes.
+/// waits for the thaw; no signal ends the wait.
 fn frozen(kind: Kind) -> Beside<Frozen> {
     let mounted = Mounted::new(kind);
     Beside::new(
@@ -378,4 +380,14 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
         was_in_time
     });
     top.disable(EVENT);
+}
+
+fn beneath_a_freeze_a_kill_ends_a_sleeping_process(kind: Kind) {
+    let mut setup = frozen(kind);
+    setup.switch_on();
+    setup.kill();
+    setup.is_gone();
+    setup.others_carry_on();
+    setup.let_go();
+    setup.end();
 }

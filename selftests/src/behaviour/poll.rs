@@ -9,6 +9,7 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
+use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::poll::{
@@ -53,6 +54,7 @@ tests!("poll":
     a_polled_file_lets_its_events_go,
     a_file_that_is_closed_leaves_its_set,
     a_file_that_is_waited_for_can_be_closed,
+    events_of_groups_are_waited_for,
     polls_for_something_else_report_nothing_away,
     writes_by_io_uring_report_nothing_away.needs_path(uring::PATH),
     a_bit_that_is_written_late_is_told_of_again.needs_path(userfault::PATH),
@@ -602,6 +604,21 @@ fn a_file_that_is_waited_for_can_be_closed() {
     let keeps = Event::new("st_poll u32 a");
     close_beside_a_waiter(Event::new("st_poll u32 a"), || keeps.switch(true));
     keeps.switch(false);
+}
+
+fn events_of_groups_are_waited_for() {
+    let group = Group::new("st_poll_group");
+    let of_group = Event::new_in(&group, "st_poll u32 a");
+    let of_first = polled("st_poll u32 a");
+    assert!(!has_changed(&of_group.data.file));
+    of_group.switch(true);
+    assert!(!has_changed(&of_first.data.file));
+    assert!(has_changed(&of_group.data.file));
+    of_group.switch(false);
+    wait_for_change(&of_group.data.file);
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    of_group.end();
+    group.remove_when_idle();
 }
 
 fn polls_for_something_else_report_nothing_away() {

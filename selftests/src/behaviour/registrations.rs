@@ -439,11 +439,27 @@ fn a_reader_in_a_pid_namespace() {
     assert_eq!(got, format!("{HEADER}{want}\n"));
 }
 
+/// The listing, with the form of each line checked.
+#[track_caller]
+fn whole_lines() -> Vec<String> {
+    let lines = listing();
+    for line in &lines {
+        let words: Vec<_> = line.split(' ').collect();
+        assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
+        assert!(words[0].starts_with("st_regs_"), "{line:?}");
+        assert!(words[1].parse::<u32>().is_ok(), "{line:?}");
+        assert!(words[3].starts_with("0x"), "{line:?}");
+        assert!(words[4].ends_with("/32"), "{line:?}");
+        assert!(["set", "clear", "?"].contains(&words[5]), "{line:?}");
+    }
+    lines
+}
+
 fn is_correct_while_processes_come_and_go() {
     let event = Event::new("st_regs_stays u32 a");
     let own = |event: &str| {
         let start = format!("{event} {} ", process::id());
-        lines_with(&listing(), &start).len()
+        lines_with(&whole_lines(), &start).len()
     };
     let toggler = toggler(&event.name);
     // Processes that begin and end all the time, each with something registered.
@@ -459,14 +475,14 @@ fn is_correct_while_processes_come_and_go() {
     let mut seen = 0;
     wait::until("others to have been listed often", || {
         assert_eq!(own("st_regs_stays"), 1);
-        seen += lines_with(&listing(), "st_regs_goes ").len();
+        seen += lines_with(&whole_lines(), "st_regs_goes ").len();
         seen > 300
     });
     // One thread reads all the time while another one registers and unregisters.
     let more = Event::new("st_regs_more u32 a");
     let address = more.page.address();
     wait::beside(
-        || drop(listing()),
+        || drop(whole_lines()),
         || {
             for bit in 1..32 {
                 more.add_bit(address, bit);

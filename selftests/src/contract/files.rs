@@ -335,17 +335,15 @@ fn room_at_max() {
     for number in 2..12 {
         let going = Numbered::new();
         // The previous event goes with a delay after its last use.
-        wait::until("room for one more event", || {
-            going.register(number) == Ok(0)
-        });
+        let register = || going.register(number).map(|index| expect(index, 0));
+        expect(wait::until_idle(&[Errno::EMFILE], register), Ok(()));
         expect(kept.register(20), Err(Errno::EMFILE));
         going.unregister(number);
     }
     // A deleted event goes at once.
     for _ in 0..10 {
-        wait::until("room for one more event", || {
-            dynamic::run("u:st_max_dynamic u32 a").is_ok()
-        });
+        let make = || dynamic::run("u:st_max_dynamic u32 a");
+        expect(wait::until_idle(&[Errno::EMFILE], make), Ok(()));
         expect(kept.register(20), Err(Errno::EMFILE));
         expect(dynamic::run("-:st_max_dynamic u32 a"), Ok(()));
     }

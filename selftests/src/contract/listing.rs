@@ -129,6 +129,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
                 (";;u32 a;;  u8 b;", " u32 a; u8 b"),
                 ("   u32 a;   u8 b", " u32 a; u8 b"),
+                (
+                    "u32 a-b.c(d); u8 äöü; u8 {}<>",
+                    " u32 a-b.c(d); u8 äöü; u8 {}<>",
+                ),
             ],
         ),
         RESTORE.scenarios(&[(
@@ -164,6 +168,9 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("", "-:st_conform u32 a"),
                 ("u32 a", "-:st_conform u64 a"),
                 ("u32 a", "-:st_conform u32 a; u8 b"),
+                ("u32 a; u8 b", "-:st_conform u32 a"),
+                ("u32 a; u8 b", "-:st_conform u32 a; u8 c"),
+                ("u32 a; u8 b", "-:st_conform u8 b; u32 a"),
             ],
         ),
         DELETE.each(

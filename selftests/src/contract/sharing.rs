@@ -50,10 +50,13 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("u32 a; char[8] b", ""),
                 ("", "u32 a"),
+                ("u32 a; char[8] b", "u32 a"),
                 ("u32 a; char[8] b", "u32 a; char[8] b; u8 c"),
                 ("u32 a", "s32 a"),
                 ("u32 a", "u32 x"),
+                ("char[8] b", "char[9] b"),
                 ("char[8] b", "char[0x8] b"),
+                ("__data_loc char[] b", "__rel_loc char[] b"),
                 ("u32 a; char[8] b", "char[8] b; u32 a"),
                 ("struct p p 16", "struct p p 17"),
             ],

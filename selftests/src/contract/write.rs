@@ -137,6 +137,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("a_struct_of_2000_bytes", || {
                 recorded("st_conform struct p p 2000", [2000])
             }),
+            ("many_consumers_get_the_same", many_consumers),
             ("lengths_up_to_8184_for_perf_alone", for_perf_alone),
             ("20000_bytes_for_a_large_sub_buffer", large_sub_buffer),
         ]),
@@ -352,6 +353,27 @@ fn recorded(text: &str, lengths: impl IntoIterator<Item = usize>) {
         expect(traced.event.write(&payload), Ok(4 + length));
         expect(traced.recorded(length), vec![payload.clone()]);
         expect(perf.take_payloads(length), vec![payload]);
+    }
+}
+
+fn many_consumers() {
+    let traced = Traced::new(TEXT);
+    let second = TraceInstance::instance("st_second");
+    second.enable(NAME);
+    let mut perfs = [0; 2].map(|_| Perf::sample(traced.event.id(), SELF, ANY_CPU, 4));
+    expect(traced.event.write(&[1, 2, 3, 4, 5]), Ok(9));
+    expect(traced.recorded(5), vec![vec![1, 2, 3, 4, 5]]);
+    expect(second.take_payloads(NAME, 5), vec![vec![1, 2, 3, 4, 5]]);
+    for perf in &mut perfs {
+        expect(perf.take_payloads(5), vec![vec![1, 2, 3, 4, 5]]);
+    }
+    // A detached instance gets nothing more, and one that was never attached nothing.
+    let third = TraceInstance::instance("st_third");
+    second.disable(NAME);
+    expect(traced.event.write(&[6; 4]), Ok(8));
+    expect(traced.recorded(4), vec![vec![6; 4]]);
+    for other in [&second, &third] {
+        expect(other.take_payloads(NAME, 4), Vec::<Vec<u8>>::new());
     }
 }
 

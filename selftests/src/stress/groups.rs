@@ -3,12 +3,14 @@
 //! Groups that are made and removed beside their users.
 
 use crate::harness::tests;
-use crate::kit::abi::Data;
+use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::errno::{allow, Errno};
 use crate::kit::group::{self, Group};
 use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
-use crate::kit::tracefs;
+use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{dynamic, machine};
 use std::fs;
@@ -16,8 +18,62 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 tests!("groups::stress":
+    making_and_removing_them_leaks_nothing.limit(900),
     openers_beside_removal_have_the_group_or_an_error.limit(900),
 );
+
+/// Uses a group in ways that differ in the kernel's allocations, and removes it.
+fn make_use_and_remove(round: usize, page: &Mapping) {
+    let options = [
+        "names=any",
+        "events=5",
+        "names=any bytes_per_second=100",
+        "events=9 bytes_per_second=7",
+    ][round % 4];
+    let group = Group::with("st_g_round", options);
+    assert_eq!(group::run("g:st_g_round"), Err(Errno::EEXIST));
+    if round % 2 == 0 {
+        let data = Data::open_in(&group);
+        for (bit, flags) in [0, PERSIST, MULTI_FORMAT, PERSIST | MULTI_FORMAT]
+            .into_iter()
+            .enumerate()
+        {
+            let text = format!("st_g_event{} u32 a; u32 b", bit % 2);
+            let address = page.address() + 4 * bit as u64;
+            let got = data.register_flags(&text, address, 0, flags);
+            assert_eq!(got, Ok(bit as u32));
+        }
+        assert_eq!(group.remove(), Err(Errno::EBUSY));
+        assert_eq!(group.status().active, 4);
+        for bit in 0..4 {
+            data.unregister_bit(page.address() + 4 * bit, 0).unwrap();
+        }
+    }
+    if round % 3 == 0 {
+        let event = group.event("st_g_line");
+        dynamic::run(&format!("u:{event} u32 a")).unwrap();
+        if round % 9 == 0 {
+            let top = TraceInstance::top();
+            top.enable(&event);
+            let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
+            assert_eq!(group.remove(), Err(Errno::EBUSY));
+            drop(perf);
+            top.disable(&event);
+        }
+    }
+    // An open status file outlives the group.
+    let status = (round % 5 == 0).then(|| fs::File::open(group.status_file()).unwrap());
+    group.remove_when_idle();
+    drop(status);
+}
+
+fn making_and_removing_them_leaks_nothing() {
+    let page = Mapping::kept(1);
+    grows_by_nothing(90, machine::rounds(180), |round| {
+        make_use_and_remove(round, &page);
+    });
+    assert_eq!(group::listing(), "");
+}
 
 /// The errors of opening a group's file while the group does not exist, is made, or is removed.
 const NOT_THERE: [Errno; 3] = [Errno::ENOENT, Errno::ENXIO, Errno::EIO];
