@@ -79,7 +79,7 @@ fn making_and_removing_them_leaks_nothing() {
 const NOT_THERE: [Errno; 3] = [Errno::ENOENT, Errno::ENXIO, Errno::EIO];
 
 /// The number of times that each outcome must occur before a race ends.
-const OFTEN: usize = 200;
+const OFTEN: usize = 40;
 
 /// Uses the group once, with a word of its own; returns nothing if the group does not exist.
 type Use = fn(&Group, u64) -> Option<()>;
