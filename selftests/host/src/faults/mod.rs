@@ -147,10 +147,11 @@ pub fn command(words: &[&str]) -> Outcome {
 /// Prints each fault that does not apply, and each source without one.
 fn check() -> Outcome {
     let faults = rules::read()?;
+    let tests = plan::TestNames::read()?;
     let mut wrong = faults.wrong;
     let mut names = BTreeSet::new();
     for fault in &faults.all {
-        for what in wrong_with(fault) {
+        for what in wrong_with(fault, &tests) {
             wrong.push(format!("{}: {}: {what}", fault.at, fault.name));
         }
         if !names.insert(&fault.name) {
@@ -170,7 +171,7 @@ fn check() -> Outcome {
     outcome(wrong.is_empty())
 }
 
-fn wrong_with(fault: &Fault) -> Vec<String> {
+fn wrong_with(fault: &Fault, tests: &plan::TestNames) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut unless = |is_right: bool, what: &str| {
         if !is_right {
@@ -185,6 +186,11 @@ fn wrong_with(fault: &Fault) -> Vec<String> {
     let is_kernel = is_debians
         || ["stock", "custom", "debug", "kcsan", "debug-6.12"].contains(&fault.kernel.as_str());
     unless(is_kernel, "there is no such kernel");
+    // Tests of arm64 alone are not listed, as its selftests do not run here.
+    let mut parts = fault.tests.iter();
+    if let Some(part) = parts.find(|part| !fault.kernel.ends_with("-arm64") && !tests.has(part)) {
+        wrong.push(format!("{part} is in no test's name"));
+    }
     let applied = read(&fault.file).and_then(|text| text::with_fault(fault, &text));
     wrong.extend(applied.err());
     wrong
