@@ -11,7 +11,7 @@
 //! | rule | where |
 //! |---|---|
 //! | the numbers and structures of the header | `selftests/c/header.c` |
-//! | atomicity of the bit; concurrent use | `behaviour/bit.rs`, `stress/threads.rs` |
+//! | atomicity of the bit; concurrent use | `behaviour/bit.rs`, `stress/concurrency.rs` |
 //! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
 //! | perf samples, filters, `trace` | `behaviour/{perf,ftrace}.rs`, `behaviour/consumers` |
 //! | 11: a fork loses no registration | `behaviour/fork.rs`, except for lack of memory |

@@ -105,6 +105,18 @@ impl<'a> Worker<'a> {
         assert!(tracefs::event_exists(&name(event)), "{event} is lost");
     }
 
+    /// Each event that this thread uses is listed, whatever comes and goes beside it.
+    fn list(&self) {
+        let status = Status::now();
+        let names = status.names();
+        for event in (0..EVENTS).filter(|event| self.uses(*event)) {
+            assert!(
+                names.contains(&name(event).as_str()),
+                "{event} of {names:?}"
+            );
+        }
+    }
+
     fn write(&self, event: usize) {
         let Some(index) = self.indices[event] else {
             return;
@@ -160,6 +172,7 @@ impl<'a> Worker<'a> {
             920..923 => self.delete(event, |name| dynamic::run(&format!("-:{name}"))),
             923..933 => dynamic::run(&format!("u:{}", text(event))).expect("u:"),
             933..943 => self.format(),
+            943..950 => self.list(),
             _ if self.uses(event) => self.must_be_there(event),
             _ => drop(fs::read_to_string(
                 TraceInstance::top().file(&name(event), "format"),

@@ -108,6 +108,9 @@ fn make_by_a_line(group: &Group, _: u64) -> Option<()> {
     let event = group.event("st_g_line");
     let made = dynamic::run(&format!("u:{event} u32 a"));
     allow("u:", made, &[Errno::EINVAL])?;
+    let listed = dynamic::user_lines();
+    let line = format!("u:{event} u32 a");
+    assert!(listed.iter().all(|listed| *listed == line), "{listed:?}");
     let deleted = dynamic::run(&format!("-:{event}"));
     allow("-:", deleted, &[Errno::ENOENT, Errno::EBUSY]);
     Some(())
