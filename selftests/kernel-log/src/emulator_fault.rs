@@ -7,7 +7,8 @@
 //! This happens without the module as well.
 //!
 //! More rarely a CPU's timer stops two seconds after the start, and the kernel waits for it
-//! forever. No module is loaded at that time.
+//! forever. No module is loaded at that time. Or QEMU finds a fault of its own and ends: one CPU
+//! used an address of a device while another one, in the start, moved the device.
 
 /// Beginnings of the kernel's reports.
 const REPORTS: [&str; 8] = [
@@ -35,9 +36,18 @@ pub fn emulator_fault(console: &str) -> Option<&'static str> {
         Some("did not let the kernel start (a stall of RCU)")
     } else if is_of_replaced_code(console) {
         Some("ran code that the kernel had replaced (Oops: int3)")
+    } else if console.lines().any(is_own_assertion) {
+        Some("ended with an assertion of its own")
     } else {
         None
     }
+}
+
+/// Returns whether QEMU printed this line at the end. A line of the kernel begins with its time.
+fn is_own_assertion(line: &str) -> bool {
+    line.starts_with("qemu-system-")
+        && line.contains(": Assertion `")
+        && line.ends_with("' failed.")
 }
 
 /// Returns whether RCU stalled and the machine never started.
@@ -230,5 +240,18 @@ mod tests {
             assert!(!is_emulator_fault(&(started.clone() + &stall)));
         }
         assert!(!is_emulator_fault(&started));
+    }
+    #[test]
+    fn an_assertion_of_qemu_is() {
+        let assertion = "qemu-system-x86_64: a/b.c:26: find: Assertion `at < size' failed.";
+        let before = "[    1.441557] pci 0000:00:08.0: [1af4:1003] type 00\n";
+        assert!(is_emulator_fault(&format!("{before}{assertion}\r\n")));
+        for other in [
+            &format!("[    1.5] {assertion}"),
+            "qemu-system-x86_64: warning: Assertion `at < size' failed. Ignored.",
+            "qemu-system-x86_64: terminating on signal 15",
+        ] {
+            assert!(!is_emulator_fault(&format!("{before}{other}\n")), "{other}");
+        }
     }
 }
