@@ -9,6 +9,9 @@
 //! More rarely a CPU's timer stops two seconds after the start, and the kernel waits for it
 //! forever. No module is loaded at that time. Or QEMU finds a fault of its own and ends: one CPU
 //! used an address of a device while another one, in the start, moved the device.
+//!
+//! On a busy host the kernel may measure the processors' clock wrongly: its time then runs forty
+//! times too fast.
 
 /// Beginnings of the kernel's reports.
 const REPORTS: [&str; 8] = [
@@ -30,10 +33,15 @@ const STALLS: [&str; 2] = ["detected stalls on CPUs", "self-detected stall on CP
 /// Printed to the kernel's log by `selftests/machine/vm` before the module is loaded.
 const STARTED: &str = "vm: the machine has started";
 
+/// Printed by the kernel where two ways of measuring the clock differ by more than a tenth.
+const WRONG_CLOCK: &str = "tsc: PIT calibration deviates from ";
+
 /// Returns the emulator's fault if the kernel of this console died of it.
 pub fn emulator_fault(console: &str) -> Option<&'static str> {
     if is_stalled_at_the_start(console) {
         Some("did not let the kernel start (a stall of RCU)")
+    } else if !console.contains(STARTED) && console.contains(WRONG_CLOCK) {
+        Some("let the kernel measure its clock wrongly")
     } else if is_of_replaced_code(console) {
         Some("ran code that the kernel had replaced (Oops: int3)")
     } else if console.lines().any(is_own_assertion) {
@@ -253,5 +261,14 @@ mod tests {
         ] {
             assert!(!is_emulator_fault(&format!("{before}{other}\n")), "{other}");
         }
+    }
+
+    #[test]
+    fn a_clock_measured_wrongly_before_the_start_is() {
+        let clock = format!("[    0.124000] {WRONG_CLOCK}PMTIMER: 59472 2596569\n");
+        assert!(is_emulator_fault(&clock));
+        assert!(!is_emulator_fault(&format!("{clock}[    8.0] {STARTED}\n")));
+        let none = "[    0.024000] tsc: Unable to calibrate against PIT\n";
+        assert!(!is_emulator_fault(none));
     }
 }
