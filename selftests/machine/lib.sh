@@ -142,7 +142,8 @@ key_of() { { (($# == 1)) || printf '%s\n' "${@:2}"; recipe "$1"; } | cache_key; 
 
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held as long as this
 # shell and its children live. A missing entry is made by COMMAND, which gets a directory to fill,
-# and takes the place of those of KIND that are not in use.
+# and takes the place of those of KIND that are not in use. Another KIND that begins with this one
+# and '-' loses its entries, too.
 cache_entry() {
 	local kind=$1 name=$1-$2 fd HELD path
 	shift 2
