@@ -249,6 +249,7 @@ mod tests {
         }
         assert!(!is_emulator_fault(&started));
     }
+
     #[test]
     fn an_assertion_of_qemu_is() {
         let assertion = "qemu-system-x86_64: a/b.c:26: find: Assertion `at < size' failed.";
